@@ -24,10 +24,14 @@ struct SampleField {
   Shape shape;
 };
 
-// By what a run knows its data again.
+// Identifies the data that a run reads: a checkpoint records it, and ranks compare it. The path at
+// which the data is stored does not count.
 struct DataIdentity {
   int64_t bytes = 0;
-  uint64_t digest = 0;  // stable: it goes into checkpoints
+  uint64_t digest = 0;  // stable, because it goes into checkpoints
+  // How many of the bytes were read for the digest, if there are too many to read all of them; 0:
+  // all were read.
+  int64_t sampled = 0;
   friend bool operator==(const DataIdentity&, const DataIdentity&) = default;
 };
 
@@ -38,9 +42,6 @@ class Dataset {
   virtual int64_t num_samples() const = 0;  // at least 1
   virtual const std::vector<SampleField>& fields() const = 0;
   virtual DataIdentity identity() const = 0;
-  // How many samples, taken evenly from the first to the last, show all of the data: every one,
-  // unless samples overlap.
-  virtual int64_t covering_samples() const { return num_samples(); }
 
   // Fills the rows of a batch that one device needs of a field: `to` is dense and row-major, row i
   // is the range `box` of sample samples[i], which lies in [0, num_samples()) and stands at

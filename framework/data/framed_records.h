@@ -39,6 +39,13 @@ class FramedRecords {
   int64_t begin(int64_t record) const { return begins_[record]; }  // its frame's place in the file
   int64_t cut_bytes() const { return file_.size() - begins_.back(); }  // of a record that is cut
 
+  // Returns the size of a record with its length and checksums.
+  int64_t frame_bytes(int64_t record) const { return begins_[record + 1] - begins_[record]; }
+  // Reads a range of these bytes as they are.
+  absl::Status ReadFrame(int64_t record, int64_t offset, int64_t size, char* to) const {
+    return file_.ReadAt(begins_[record] + offset, size, to);
+  }
+
   // DataLoss: the checksum says that the record is damaged.
   absl::Status Read(int64_t record, std::string* to) const;
   // "PATH: record 3 at byte 80", to begin an error with.

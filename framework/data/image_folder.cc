@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kHeldOutEvery = 10;
 constexpr int64_t kMostFileBytes = 1 << 28;
+constexpr int64_t kCostOfOpening = 1 << 16;  // bytes that one can read meanwhile
 
 // Of the formats that DecodeImage knows; which of them a file has, its bytes say.
 constexpr absl::string_view kEndings[] = {".jpg", ".jpeg", ".png", ".webp",
@@ -63,8 +64,9 @@ absl::Status ListPictures(const fs::path& folder, const fs::path& root, int32_t 
                !entry.is_regular_file(error)) {
       LeaveOut(entry.path(), left_out);
     } else {
-      const auto bytes = static_cast<int64_t>(entry.file_size(error));
-      files->push_back({entry.path().lexically_relative(root).string(), bytes, label});
+      const uintmax_t bytes = entry.file_size(error);
+      files->push_back({entry.path().lexically_relative(root).string(),
+                        error ? 0 : static_cast<int64_t>(bytes), label});
     }
   }
   return absl::OkStatus();
@@ -90,17 +92,6 @@ absl::StatusOr<std::vector<ImageFile>> ListPart(const fs::path& part, ImageFolde
     for (const auto& [ending, count] : left_out) list->left_out[ending] += count;
   }
   return files;
-}
-
-DataIdentity IdentityOf(const std::vector<ImageFile>& files) {
-  StableHasher hasher;
-  DataIdentity identity;
-  for (const ImageFile& file : files) {
-    hasher.Add(file.path).Add(file.bytes).Add(int64_t{file.label});
-    identity.bytes += file.bytes;
-  }
-  identity.digest = hasher.digest();
-  return identity;
 }
 
 }  // namespace
@@ -155,8 +146,21 @@ absl::StatusOr<ImageFolder> ListImageFolder(const std::string& path) {
   return list;
 }
 
-FolderPhotos::FolderPhotos(std::string folder, std::vector<ImageFile> files)
-    : folder_(std::move(folder)), files_(std::move(files)), identity_(IdentityOf(files_)) {}
+DataParts FolderPhotos::Parts() const {
+  DataParts parts;
+  parts.cost_of_part = kCostOfOpening;
+  StableHasher labels;
+  for (const ImageFile& file : files_) {
+    parts.sizes.push_back(file.bytes);
+    labels.Add(int64_t{file.label});
+  }
+  parts.meaning = labels.digest();
+  parts.read = [this](int64_t part, int64_t offset, int64_t size, char* to) -> absl::Status {
+    ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(PathOf(part)));
+    return file.ReadAt(offset, size, to);
+  };
+  return parts;
+}
 
 absl::Status FolderPhotos::Read(int64_t picture, std::string* bytes) const {
   const ImageFile& file = files_[picture];
@@ -164,7 +168,7 @@ absl::Status FolderPhotos::Read(int64_t picture, std::string* bytes) const {
     return absl::DataLossError(
         absl::StrCat("expected a file of at most ", kMostFileBytes, " bytes, got ", file.bytes));
   }
-  return ReadFileInto(absl::StrCat(folder_, "/", file.path), bytes);
+  return ReadFileInto(PathOf(picture), bytes);
 }
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -38,22 +39,24 @@ std::string DescribeLeftOut(const std::map<std::string, int64_t>& left_out);
 // empty one, a class of "val" that "train" has not.
 absl::StatusOr<ImageFolder> ListImageFolder(const std::string& path);
 
-// Its identity is of paths, sizes and labels.
+// Its parts are the files; their paths do not count, their order and labels do.
 class FolderPhotos : public PhotoStore {
  public:
-  FolderPhotos(std::string folder, std::vector<ImageFile> files);
+  FolderPhotos(std::string folder, std::vector<ImageFile> files)
+      : folder_(std::move(folder)), files_(std::move(files)) {}
 
   const std::string& path() const override { return folder_; }
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }
   std::string Name(int64_t picture) const override { return files_[picture].path; }
-  DataIdentity identity() const override { return identity_; }
+  DataParts Parts() const override;
   absl::Status Read(int64_t picture, std::string* bytes) const override;
   absl::StatusOr<int32_t> Label(int64_t picture) const override { return files_[picture].label; }
 
  private:
+  std::string PathOf(int64_t picture) const { return folder_ + "/" + files_[picture].path; }
+
   const std::string folder_;
   const std::vector<ImageFile> files_;
-  const DataIdentity identity_;
 };
 
 }  // namespace sluice

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -208,6 +209,7 @@ TEST_F(ImageFolderTest, FewDamagedFilesAreNamedAndGray) {
   EXPECT_TRUE(status.ok() && again.ok()) << status;
   EXPECT_EQ(data->damaged(), 1);
   EXPECT_THAT(warnings, HasSubstr("pictures: a/cut.jpg is seen as gray: the JPEG file is damaged"));
+  EXPECT_THAT(warnings, HasSubstr("; 1 of 200 are damaged so far\n"));
   EXPECT_EQ(std::count(warnings.begin(), warnings.end(), '\n'), 1);
   const auto& bytes = batch.tensors[0].bytes;
   EXPECT_EQ(std::count(bytes.begin(), bytes.end(), std::byte{128}), 192);
@@ -299,14 +301,88 @@ TEST_F(ImageFolderTest, ThreadsReadAtOnceWhatOneReads) {
   for (const Batch& batch : batches) EXPECT_EQ(batch.tensors[0].bytes, expected.tensors[0].bytes);
 }
 
-TEST_F(ImageFolderTest, IdentityIsOfPathsSizesAndLabels) {
+// Two files of one size, so that the sizes say nothing.
+TEST_F(ImageFolderTest, IdentityIsOfBytesLabelsAndOrderAndOfNoPath) {
   Picture("a/1.png", 10);
-  Picture("b/2.png", 10);
+  Picture("a/2.png", 20);
+  Picture("b/3.png", 30);
   const DataIdentity identity = OpenAll()->identity();
   EXPECT_EQ(OpenAll()->identity(), identity);
   EXPECT_GT(identity.bytes, 0);
-  fs::rename(root_ + "/b/2.png", root_ + "/b/3.png");
+  const std::string bytes = *ReadFile(root_ + "/a/2.png");
+  for (const size_t byte : {size_t{0}, bytes.size() / 2, bytes.size() - 1}) {
+    std::string changed = bytes;
+    changed[byte] ^= 1;
+    Write("a/2.png", changed);
+    CaptureStderr();
+    const auto files = ListImageFolder(root_);
+    const DataParts parts = FolderPhotos(root_, files->training).Parts();
+    EXPECT_EQ(std::accumulate(parts.sizes.begin(), parts.sizes.end(), int64_t{0}), identity.bytes);
+    EXPECT_NE(*Identify(FolderPhotos(root_, files->training).Parts(), {}), identity) << byte;
+    GetCapturedStderr();
+  }
+  Write("a/2.png", bytes);
+  EXPECT_EQ(OpenAll()->identity(), identity);
+  fs::rename(root_ + "/a/2.png", root_ + "/b/0.png");  // the same order
   EXPECT_NE(OpenAll()->identity(), identity);
+  fs::rename(root_ + "/b/0.png", root_ + "/a/0.png");  // another order
+  EXPECT_NE(OpenAll()->identity(), identity);
+  fs::rename(root_ + "/a/0.png", root_ + "/a/9.png");
+  EXPECT_EQ(OpenAll()->identity(), identity);
+  const std::string elsewhere = root_ + "_elsewhere";
+  fs::remove_all(elsewhere);
+  fs::rename(root_, elsewhere);
+  root_ = elsewhere;
+  EXPECT_EQ(OpenAll()->identity(), identity);
+}
+
+// More than one in a hundred, which would end training; the first 100 are named.
+TEST_F(ImageFolderTest, DamagedHeldOutPicturesAreNamedAndEndNothing) {
+  for (int i = 0; i < 20; ++i) Picture(absl::StrCat("b/", i, ".png"), 5, 3);
+  const std::string whole = Noise();
+  for (int i = 0; i < 102; ++i) Write(absl::StrCat("a/cut", i, ".jpg"), whole.substr(0, 5000));
+  const auto list = ListImageFolder(root_);
+  std::vector<ImageFile> files = list->training;
+  files.insert(files.end(), list->held_out.begin(), list->held_out.end());
+  const auto opened =
+      PhotoDataset::Open("held-out pictures", std::make_unique<FolderPhotos>(root_, files),
+                         SmallView(), PhotoUse::kHeldOut);
+  ASSERT_TRUE(opened.ok()) << opened.status();  // the headers are right
+  Batch batch(**opened, 122);
+  CaptureStderr();
+  const absl::Status status = ReadBatch(**opened, {SampleOrder::kSpread, 0, 122}, 0, &batch);
+  const std::string warnings = GetCapturedStderr();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ((*opened)->damaged(), 102);
+  const auto& bytes = batch.tensors[0].bytes;
+  EXPECT_EQ(std::count(bytes.begin(), bytes.end(), std::byte{128}), 102 * 192);
+  EXPECT_EQ(std::count(warnings.begin(), warnings.end(), '\n'), 100);
+  EXPECT_THAT(warnings, HasSubstr("held-out pictures: a/cut"));
+  EXPECT_THAT(warnings, HasSubstr("; 1 of 122 are damaged so far\n"));
+  EXPECT_THAT(warnings, HasSubstr("; 100 of 122 are damaged so far; others will not be named\n"));
+}
+
+// What is no picture at all is no held-out data, whatever becomes of a few.
+TEST_F(ImageFolderTest, HeldOutFilesOfSomethingElseAreRefusedAtOnce) {
+  Picture("a/1.png", 5);
+  Write("a/2.png", "<html>");
+  Write("b/3.png", "<html>");
+  const auto open = [&] {
+    const auto list = ListImageFolder(root_);
+    std::vector<ImageFile> files = list->training;
+    files.insert(files.end(), list->held_out.begin(), list->held_out.end());
+    CaptureStderr();
+    const auto opened =
+        PhotoDataset::Open("held-out pictures", std::make_unique<FolderPhotos>(root_, files),
+                           SmallView(), PhotoUse::kHeldOut);
+    GetCapturedStderr();
+    return std::string(opened.status().message());
+  };
+  EXPECT_THAT(open(), HasSubstr("held-out pictures: expected at most half of the pictures to be "
+                                "damaged, got 2 of 3 in " +
+                                root_ + ": a/2.png, b/3.png; of b/3.png: expected a picture"));
+  Picture("b/4.png", 5);
+  EXPECT_EQ(open(), "");
 }
 
 }  // namespace

@@ -165,6 +165,10 @@ absl::StatusOr<RecordFile> RecordFile::Open(const std::string& path) {
   return records;
 }
 
+int64_t RecordFile::begin(int64_t key) const {
+  return places_[std::ranges::lower_bound(keys_, key) - keys_.begin()].begin;
+}
+
 absl::StatusOr<PictureRecord> RecordFile::Read(int64_t key) const {
   const auto found = std::lower_bound(keys_.begin(), keys_.end(), key);
   if (found == keys_.end() || *found != key) {

@@ -32,6 +32,12 @@ class RecordFile {
 
   const std::vector<int64_t>& keys() const { return keys_; }  // ascending
   int64_t bytes() const { return file_.size(); }              // of the .rec
+  // Returns where the record of a key begins in the .rec; the key must be one of keys().
+  int64_t begin(int64_t key) const;
+  // Reads a range of the .rec as it is.
+  absl::Status ReadBytes(int64_t offset, int64_t size, char* to) const {
+    return file_.ReadAt(offset, size, to);
+  }
   // NotFound, DataLoss: the path and the key.
   absl::StatusOr<PictureRecord> Read(int64_t key) const;
 

@@ -171,6 +171,16 @@ RecordParts::Place RecordParts::Find(int64_t record) const {
   return {parts_[part], record - begins_[part]};
 }
 
+int64_t RecordParts::frame_bytes(int64_t record) const {
+  const Place place = Find(record);
+  return place.part.frame_bytes(place.record);
+}
+
+absl::Status RecordParts::ReadFrame(int64_t record, int64_t offset, int64_t size, char* to) const {
+  const Place place = Find(record);
+  return place.part.ReadFrame(place.record, offset, size, to);
+}
+
 absl::Status RecordParts::Read(int64_t record, std::string* to) const {
   const Place place = Find(record);
   return place.part.Read(place.record, to);

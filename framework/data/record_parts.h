@@ -45,6 +45,9 @@ class RecordParts {
   int64_t bytes() const;
   int64_t cut_bytes() const;  // of records at the ends of files that are cut short
 
+  // As those of FramedRecords.
+  int64_t frame_bytes(int64_t record) const;
+  absl::Status ReadFrame(int64_t record, int64_t offset, int64_t size, char* to) const;
   // DataLoss: the checksum says that the record is damaged.
   absl::Status Read(int64_t record, std::string* to) const;
   // "data: FILE: record 3 at byte 80", to begin an error with; records are counted in each file.

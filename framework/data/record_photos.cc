@@ -4,13 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "framework/base/hash.h"
 #include "framework/base/status.h"
 
 namespace sluice {
 namespace {
 
-constexpr int64_t kSampled = 16;  // records that the digest is made of
 constexpr const char* kImages[] = {"encoded", "image/encoded", "image_raw", "image"};
 constexpr const char* kLabels[] = {"class/label", "image/class/label", "label"};
 
@@ -51,22 +49,15 @@ absl::StatusOr<std::shared_ptr<const PhotoRecords>> OpenPhotoRecords(
   return photos;
 }
 
-absl::StatusOr<std::unique_ptr<RecordPhotos>> RecordPhotos::Create(
-    std::shared_ptr<const PhotoRecords> from, std::vector<int64_t> records, int64_t classes) {
-  std::unique_ptr<RecordPhotos> photos(
-      new RecordPhotos(std::move(from), std::move(records), classes));
-  const RecordParts& framed = photos->from_->records;
-  StableHasher hasher;
-  hasher.Add(framed.bytes()).Add(photos->size());
-  std::string bytes;
-  const int64_t sampled = std::min(photos->size(), kSampled);
-  for (int64_t i = 0; i < sampled; ++i) {
-    const int64_t record = photos->records_[i * photos->size() / sampled];
-    RETURN_IF_ERROR(framed.Read(record, &bytes));
-    hasher.Add(record).Add(bytes);
+DataParts RecordPhotos::Parts() const {
+  DataParts parts;
+  for (const int64_t record : records_) {
+    parts.sizes.push_back(from_->records.frame_bytes(record));
   }
-  photos->identity_ = {framed.bytes(), hasher.digest()};
-  return photos;
+  parts.read = [this](int64_t part, int64_t offset, int64_t size, char* to) {
+    return from_->records.ReadFrame(records_[part], offset, size, to);
+  };
+  return parts;
 }
 
 std::string RecordPhotos::Name(int64_t picture) const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -34,30 +35,28 @@ struct PhotoRecords {
 absl::StatusOr<std::shared_ptr<const PhotoRecords>> OpenPhotoRecords(
     Framing framing, const std::string& path, absl::Span<const std::string> files);
 
-// Some of the records. Its identity is of the files' size and of a few records. Errors name a
-// record and its place: one that is damaged, one whose class is no number below `classes`.
+// Some of the records. Their bytes identify them; which files they are stored in does not count.
+// Errors name a record and its place: one that is damaged, one whose class is no number below
+// `classes`.
 class RecordPhotos : public PhotoStore {
  public:
-  static absl::StatusOr<std::unique_ptr<RecordPhotos>> Create(
-      std::shared_ptr<const PhotoRecords> from, std::vector<int64_t> records, int64_t classes);
+  RecordPhotos(std::shared_ptr<const PhotoRecords> from, std::vector<int64_t> records,
+               int64_t classes)
+      : from_(std::move(from)), records_(std::move(records)), classes_(classes) {}
 
   const std::string& path() const override { return from_->records.path(); }
   int64_t size() const override { return static_cast<int64_t>(records_.size()); }
   std::string Name(int64_t picture) const override;
-  DataIdentity identity() const override { return identity_; }
+  DataParts Parts() const override;
   absl::Status Read(int64_t picture, std::string* bytes) const override;
   absl::StatusOr<int32_t> Label(int64_t picture) const override;
 
  private:
-  RecordPhotos(std::shared_ptr<const PhotoRecords> from, std::vector<int64_t> records,
-               int64_t classes)
-      : from_(std::move(from)), records_(std::move(records)), classes_(classes) {}
   absl::StatusOr<Example> ReadExample(int64_t picture) const;
 
   const std::shared_ptr<const PhotoRecords> from_;
   const std::vector<int64_t> records_;
   const int64_t classes_;
-  DataIdentity identity_;
 };
 
 }  // namespace sluice

@@ -1,5 +1,6 @@
 #include "framework/data/record_photos.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
@@ -64,9 +65,9 @@ TEST(RecordPhotosTest, ASampleIsARecordsPictureAndItsClass) {
            {"part-00000", Records(Framing::kOfRecord)}}) {
     const auto file = Open(Write(name, bytes));
     ASSERT_TRUE(file.ok()) << file.status();
-    auto photos = RecordPhotos::Create(*file, {1, 3, 2}, 4);
-    ASSERT_TRUE(photos.ok()) << photos.status();
-    const auto data = PhotoDataset::Open("pictures", *std::move(photos), SmallView());
+    const auto data = PhotoDataset::Open(
+        "pictures", std::make_unique<RecordPhotos>(*file, std::vector<int64_t>{1, 3, 2}, 4),
+        SmallView());
     ASSERT_TRUE(data.ok()) << data.status();
     EXPECT_EQ((*data)->num_samples(), 3);
     const std::vector<int64_t> samples = {2, 0, 1};
@@ -84,17 +85,54 @@ TEST(RecordPhotosTest, ASampleIsARecordsPictureAndItsClass) {
   }
 }
 
-TEST(RecordPhotosTest, TheIdentityIsOfTheFileAndItsRecords) {
-  const auto identity = [](const std::string& bytes, std::vector<int64_t> records) {
-    return (*RecordPhotos::Create(*Open(Write("i.ofrecord", bytes)), std::move(records), 4))
-        ->identity();
+TEST(RecordPhotosTest, TheIdentityIsOfTheRecordsBytes) {
+  const auto identity = [](const std::string& name, const std::string& bytes,
+                           std::vector<int64_t> records) {
+    const RecordPhotos photos(*Open(Write(name, bytes)), std::move(records), 4);
+    return *Identify(photos.Parts(), {});
   };
   const std::string bytes = Records(Framing::kOfRecord);
-  EXPECT_EQ(identity(bytes, {0, 1}), identity(bytes, {0, 1}));
-  EXPECT_NE(identity(bytes, {0, 1}).digest, identity(bytes, {0, 2}).digest);
-  std::string other = bytes;
-  other[other.find(Picture(0)) + 30] ^= 1;
-  EXPECT_NE(identity(bytes, {0, 1}).digest, identity(other, {0, 1}).digest);
+  const auto of_two = identity("i.ofrecord", bytes, {0, 1});
+  EXPECT_EQ(identity("elsewhere.ofrecord", bytes, {0, 1}), of_two);
+  EXPECT_NE(identity("i.ofrecord", bytes, {0, 2}).digest, of_two.digest);
+  EXPECT_NE(identity("i.ofrecord", bytes, {1, 0}).digest, of_two.digest);
+  for (size_t byte = bytes.find(Picture(50)); byte < bytes.find(Picture(50)) + 20; ++byte) {
+    std::string other = bytes;
+    other[byte] ^= 1;
+    EXPECT_NE(identity("i.ofrecord", other, {0, 1}).digest, of_two.digest);
+    // The same for whoever does not see this record.
+    EXPECT_EQ(identity("i.ofrecord", other, {0, 2}), identity("i.ofrecord", bytes, {0, 2}));
+  }
+}
+
+// Of a record to learn from the class must be known; a held-out one counts as a gray picture.
+TEST(RecordPhotosTest, ADamagedHeldOutRecordIsNamedAndEndsNothing) {
+  std::string bytes = Records(Framing::kTfRecord);
+  bytes[bytes.find(Picture(100)) + 30] ^= 1;
+  const std::string path = Write("held_out.tfrecord", bytes);
+  const auto open = [&](PhotoUse use) {
+    return PhotoDataset::Open(
+        "pictures", std::make_unique<RecordPhotos>(*Open(path), std::vector<int64_t>{3, 2, 1}, 4),
+        SmallView(), use);
+  };
+  EXPECT_THAT(std::string(open(PhotoUse::kTraining).status().message()),
+              HasSubstr("held_out.tfrecord: record 2 at byte "));
+  ::testing::internal::CaptureStderr();
+  const auto data = open(PhotoUse::kHeldOut);
+  ASSERT_TRUE(data.ok()) << data.status();
+  std::vector<int32_t> labels(3);
+  std::vector<uint8_t> pixels(3 * 4 * 4 * 3);
+  const absl::Status seen = (*data)->Fill(0, {0, 1, 2}, 0, {{0, 4}, {0, 4}, {0, 3}},
+                                          reinterpret_cast<std::byte*>(pixels.data()));
+  EXPECT_TRUE((*data)->Fill(1, {0, 1, 2}, 0, {}, reinterpret_cast<std::byte*>(labels.data())).ok());
+  const std::string warnings = ::testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(seen.ok()) << seen;
+  EXPECT_THAT(labels, ::testing::ElementsAre(3, 0, 1));
+  EXPECT_EQ(pixels[0], 150);
+  EXPECT_EQ(pixels[48], 128);
+  EXPECT_EQ(pixels[96], 50);
+  EXPECT_THAT(warnings, HasSubstr("pictures: record 2 at byte "));
+  EXPECT_EQ(std::count(warnings.begin(), warnings.end(), '\n'), 1);
 }
 
 TEST(RecordPhotosTest, WhatDoesNotFitIsNamedWithItsPlace) {
@@ -103,10 +141,9 @@ TEST(RecordPhotosTest, WhatDoesNotFitIsNamedWithItsPlace) {
     if (!file.ok()) return std::string(file.status().message());
     std::vector<int64_t> all((*file)->records.num_records());
     std::iota(all.begin(), all.end(), 0);
-    auto photos = RecordPhotos::Create(*file, all, classes);
-    if (!photos.ok()) return std::string(photos.status().message());
+    auto photos = std::make_unique<RecordPhotos>(*file, all, classes);
     return std::string(
-        PhotoDataset::Open("pictures", *std::move(photos), SmallView()).status().message());
+        PhotoDataset::Open("pictures", std::move(photos), SmallView()).status().message());
   };
   const std::string folder = "data: " + ::testing::TempDir() + "/";
   EXPECT_EQ(error("none.tfrecord", "", 4),

@@ -56,12 +56,6 @@ absl::StatusOr<SequenceDataset<Sequence>> SequenceDataset<Sequence>::Create(absl
 }
 
 template <typename Sequence>
-int64_t SequenceDataset<Sequence>::covering_samples() const {
-  // Of n tokens n - 1 are labels: the first follows nothing.
-  return (static_cast<int64_t>(sequence_.size()) - 1 + length_ - 1) / length_;
-}
-
-template <typename Sequence>
 absl::Status SequenceDataset<Sequence>::Fill(int field, absl::Span<const int64_t> samples, int64_t,
                                              const Box& box, std::byte* to) const {
   const int64_t begin = box[0].begin + field;  // labels are tokens one later

@@ -27,8 +27,6 @@ class SequenceDataset : public Dataset {
   int64_t num_samples() const override { return static_cast<int64_t>(sequence_.size()) - length_; }
   const std::vector<SampleField>& fields() const override { return fields_; }
   DataIdentity identity() const override { return identity_; }
-  // Windows beside each other; the last ones may overlap a little.
-  int64_t covering_samples() const override;
   absl::Status Fill(int field, absl::Span<const int64_t> samples, int64_t position, const Box& box,
                     std::byte* to) const override;
 

@@ -1,6 +1,5 @@
 #include "framework/data/text_dataset.h"
 
-#include <set>
 #include <string>
 #include <vector>
 
@@ -56,7 +55,6 @@ TEST(TextDatasetTest, TokensAreWhatTheyAre) {
   const TokenDataset tokens =
       *TokenDataset::Create("tokens", std::vector<int32_t>{7, 50256, 70000, 300, 0}, 3);
   EXPECT_EQ(tokens.num_samples(), 2);
-  EXPECT_EQ(tokens.covering_samples(), 2);
   EXPECT_EQ(tokens.identity().bytes, 20);
   std::vector<int32_t> values(6, -1);
   const auto to = reinterpret_cast<std::byte*>(values.data());
@@ -69,15 +67,6 @@ TEST(TextDatasetTest, TokensAreWhatTheyAre) {
   EXPECT_NE(other->identity(), tokens.identity());
   EXPECT_EQ(TokenDataset::Create("few", std::vector<int32_t>{1, 2}, 2).status().message(),
             "few: a sequence of 2 tokens needs at least 3 tokens, got 2");
-}
-
-TEST(TextDatasetTest, CoveringSamplesShowEveryByte) {
-  const TextDataset text = *TextDataset::Create("text", Alphabet(101), 16);
-  ASSERT_EQ(text.covering_samples(), 7);
-  Batch batch(text, 7);
-  ASSERT_TRUE(ReadBatch(text, {SampleOrder::kSpread, 0, 7}, 0, &batch).ok());
-  const int32_t* labels = batch.tensors[1].data<int32_t>();
-  EXPECT_EQ(std::set<int32_t>(labels, labels + 7 * 16).size(), 100);  // all but the first byte
 }
 
 TEST(TextDatasetTest, IdentityIsOfEveryByte) {

@@ -182,12 +182,15 @@ absl::Status TokenSequence::Identify(const Stop& stop) {
   // The digest of all tokens is that of a vector of them, as checkpoints of older runs have it.
   const int64_t count = size();
   if (is_sampled()) digest.Add(&count, sizeof(count));
+  int64_t read = 0;
   RETURN_IF_ERROR(ForEachPieceOf(is_sampled() ? kSampled : count,
                                  [&](absl::Span<const int32_t> tokens) -> absl::Status {
                                    digest.Add(tokens.data(), tokens.size() * sizeof(int32_t));
+                                   read += static_cast<int64_t>(tokens.size());
                                    return CheckStop(stop);
                                  }));
-  identity_ = {count * static_cast<int64_t>(sizeof(int32_t)), digest.digest()};
+  constexpr auto kTokenBytes = static_cast<int64_t>(sizeof(int32_t));
+  identity_ = {count * kTokenBytes, digest.digest(), is_sampled() ? read * kTokenBytes : 0};
   return absl::OkStatus();
 }
 

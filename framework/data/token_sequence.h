@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "framework/base/stop.h"
 #include "framework/data/dataset.h"
+#include "framework/data/identify.h"
 #include "framework/data/token_layout.h"
 
 namespace sluice {
@@ -60,13 +61,14 @@ class TokenSequence {
   absl::Status ForEachPieceOf(int64_t most,
                               absl::FunctionRef<absl::Status(absl::Span<const int32_t>)> fn) const;
 
-  // Reads all tokens, and so checks them, to know the sequence by. Of more than kMostIdentified a
-  // sample is read; the others are checked when they are read.
+  // Reads all tokens, and so checks them, for the identity. Of more than kMostIdentified a sample
+  // is read; the others are checked when they are read.
   absl::Status Identify(const Stop& stop = {});
   bool is_sampled() const { return size() > kMostIdentified; }
   const DataIdentity& identity() const { return identity_; }  // once identified
 
-  static constexpr int64_t kMostIdentified = int64_t{1} << 32, kSampled = int64_t{1} << 26;
+  // As many tokens as the bytes of identify.h hold, of 16 bits.
+  static constexpr int64_t kMostIdentified = kMostIdentifiedBytes / 2, kSampled = kSampledBytes / 2;
 
  private:
   struct Files;

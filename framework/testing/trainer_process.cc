@@ -35,12 +35,13 @@ void TrainerProcessTest::SetUp() {
   fs::create_directories(folder_ + "/datasets");
 }
 
-pid_t TrainerProcessTest::Start(std::vector<std::string> arguments, const std::string& name) {
+pid_t TrainerProcessTest::Start(std::vector<std::string> arguments, const std::string& name,
+                                const std::string& in) {
   const std::string program = (fs::current_path() / program_).string();
   arguments.insert(arguments.begin(), program);
   const pid_t child = fork();
   if (child != 0) return child;
-  setenv("BUILD_WORKING_DIRECTORY", folder_.c_str(), 1);
+  setenv("BUILD_WORKING_DIRECTORY", (folder_ + "/" + in).c_str(), 1);
   setenv("SLUICE_DATASETS", (folder_ + "/datasets").c_str(), 1);
   if (freopen((folder_ + "/stdout" + name).c_str(), "w", stdout) == nullptr) _exit(99);
   if (freopen((folder_ + "/stderr" + name).c_str(), "w", stderr) == nullptr) _exit(99);

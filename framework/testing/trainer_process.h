@@ -26,8 +26,9 @@ class TrainerProcessTest : public ::testing::Test {
   void SetUp() override;
 
   // What it prints goes to files of the folder, stdout and stderr with `name` behind: processes
-  // that run at once need one each.
-  pid_t Start(std::vector<std::string> arguments, const std::string& name = "");
+  // that run at once need one each. It is started in the folder `in` below folder().
+  pid_t Start(std::vector<std::string> arguments, const std::string& name = "",
+              const std::string& in = "");
   EndedProcess Wait(pid_t child, const std::string& name = "");
   EndedProcess Run(const std::vector<std::string>& arguments) { return Wait(Start(arguments)); }
   // As ranks of one job, each told by flags which it is; what rank 2 prints is in stdout2. `more`

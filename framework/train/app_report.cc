@@ -53,11 +53,24 @@ void PrintEvaluation(const Evaluation& evaluation, const std::vector<Metric>& me
   absl::PrintF("\n");
 }
 
+// Says which data was too large to be identified by all of its bytes.
+void PrintSampled(const char* use, const Dataset* dataset) {
+  if (dataset == nullptr) return;
+  const DataIdentity identity = dataset->identity();
+  if (identity.sampled == 0) return;
+  absl::PrintF(
+      "identity   the data %s is recognized by %.3g of its %.3g GB, evenly spread, and by the "
+      "sizes of its parts; changes elsewhere are not noticed\n",
+      use, static_cast<double>(identity.sampled) / 1e9, static_cast<double>(identity.bytes) / 1e9);
+}
+
 }  // namespace
 
 absl::StatusOr<double> PrintBeginning(const AppOptions& options, const AppData& data,
                                       const Job& job) {
   for (const std::string& line : data.lines) absl::PrintF("%s\n", line);
+  PrintSampled("to learn from", data.training.get());
+  PrintSampled("that is held out", data.held_out.get());
   double peak = 0;
   if (job.ranks() > 1) {
     ASSIGN_OR_RETURN(const std::string about, DescribeJob(job, options.job.place, options.session));

@@ -43,7 +43,7 @@ using ::testing::internal::GetCapturedStderr;
 using ::testing::internal::GetCapturedStdout;
 
 // Sample n: "x" is n / 100 and "y" the slope times that. Who asks which data it is, which follows
-// the start of the session, or reads it gets a signal first, where one is given.
+// the start of the session, or reads it first gets a signal, where one is given.
 class Line : public Dataset {
  public:
   explicit Line(double slope, int when_asked = 0, int when_read = 0)
@@ -51,8 +51,8 @@ class Line : public Dataset {
   int64_t num_samples() const override { return 100; }
   const std::vector<SampleField>& fields() const override { return fields_; }
   DataIdentity identity() const override {
-    if (when_asked_ != 0) raise(when_asked_);
-    return {800, static_cast<uint64_t>(slope_ * 1000)};
+    if (when_asked_ != 0 && !sent_.exchange(true)) raise(when_asked_);
+    return {800, static_cast<uint64_t>(slope_ * 1000), /*sampled=*/200};
   }
   absl::Status Fill(int field, absl::Span<const int64_t> samples, int64_t, const Box&,
                     std::byte* to) const override {
@@ -208,6 +208,8 @@ TEST_F(AppTest, TrainsEvaluatesSavesAndShows) {
   ASSERT_EQ(Run({"--out=" + out_, "--micro_batches=2", "--eval_every=4"}), 0) << error_;
   for (const char* part :
        {"model      a line\n", "line       of 100 points\n", "machine    data=2 on ",
+        "identity   the data to learn from is recognized by 2e-07 of its 8e-07 GB, evenly spread",
+        "identity   the data that is held out is recognized by 2e-07 of its 8e-07 GB",
         "step 0: held-out loss ", ", size ", "step 8/8", " samples/s", " on 64 of 100 samples\n",
         " on all 100 samples\n", "slope ",
         "loss in squares; o: on held-out data, 64 of its samples\n", "\nheld-out loss ", ", size ",

@@ -108,8 +108,7 @@ absl::StatusOr<GptData> OpenTokenData(const TokenPaths& paths, const AppOptions&
       held_out.size(), training.bits(), Described(paths, options.data))};
   if (training.is_sampled() || held_out.is_sampled()) {
     opened.data.lines.push_back(absl::StrFormat(
-        "           too many to read all of them now: %d are checked and identify the data, others "
-        "are checked when they are learned",
+        "           too many to check all of them now: %d are, others when they are learned",
         TokenSequence::kSampled));
   }
   opened.data.held_out_name = "held-out tokens";

@@ -1,18 +1,15 @@
 #include "models/insightface/characters.h"
 
 #include <algorithm>
-#include <atomic>
-#include <functional>
 #include <iterator>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/cores.h"
 #include "framework/base/hash.h"
+#include "framework/base/parallel_for.h"
 #include "framework/base/status.h"
-#include "framework/base/thread.h"
 #include "framework/tensor/random.h"
 #include "models/insightface/font.h"
 
@@ -21,25 +18,6 @@ namespace {
 
 constexpr uint64_t kSplitSeed = 1;
 constexpr int64_t kSplitKey = 0x63686172;
-
-// fn(i) once for each i below count, on all cores; the first error.
-absl::Status OnAllCores(size_t count, const std::function<absl::Status(size_t)>& fn) {
-  std::atomic<size_t> next{0};
-  std::vector<absl::Status> ended(count);
-  const auto work = [&] {
-    for (size_t i = next++; i < count; i = next++) ended[i] = fn(i);
-  };
-  std::vector<std::thread> threads;
-  for (unsigned t = 1; t < static_cast<unsigned>(UsableCores()); ++t) {
-    std::thread thread;
-    if (!StartThread(work, &thread).ok()) break;  // this one does what others do not
-    threads.push_back(std::move(thread));
-  }
-  work();
-  for (std::thread& thread : threads) thread.join();
-  for (const absl::Status& status : ended) RETURN_IF_ERROR(status);
-  return absl::OkStatus();
-}
 
 // One that cannot be found is told with what brings it.
 absl::StatusOr<Font> OpenFont(const std::string& folder, const FontFile& font) {
@@ -53,7 +31,7 @@ absl::StatusOr<Font> OpenFont(const std::string& folder, const FontFile& font) {
 absl::StatusOr<std::vector<char32_t>> CharactersOfAll(const std::string& folder,
                                                       const std::vector<FontFile>& fonts) {
   std::vector<std::vector<char32_t>> of_font(fonts.size());
-  RETURN_IF_ERROR(OnAllCores(fonts.size(), [&](size_t i) -> absl::Status {
+  RETURN_IF_ERROR(ParallelFor(fonts.size(), UsableCores(), [&](size_t i) -> absl::Status {
     ASSIGN_OR_RETURN(const Font font, OpenFont(folder, fonts[i]));
     of_font[i] = font.Characters();
     return absl::OkStatus();
@@ -165,7 +143,7 @@ absl::StatusOr<Characters> DrawCharacters(const std::string& folder,
   if (options.classes > 0) learned.resize(options.classes);
 
   std::vector<Drawn> drawn(fonts.size());
-  RETURN_IF_ERROR(OnAllCores(fonts.size(), [&](size_t i) -> absl::Status {
+  RETURN_IF_ERROR(ParallelFor(fonts.size(), UsableCores(), [&](size_t i) -> absl::Status {
     ASSIGN_OR_RETURN(Font font, OpenFont(folder, fonts[i]));
     const bool training = fonts[i].use == FontFile::kTraining;
     ASSIGN_OR_RETURN(drawn[i],

@@ -126,8 +126,9 @@ absl::Status OpenVerification(const std::string& path, const FaceDataOptions& op
     }
     set.images.pixels.insert(set.images.pixels.end(), image.pixels.begin(),
                              image.pixels.begin() + size * size * 3);
-    // Who it shows is not said, but for the other picture of its pair.
-    set.images.labels.push_back(static_cast<int32_t>(i));
+    // Who it shows is said only by the pairs, which the identity of the data has in this way.
+    const bool is_second_of_same = i % 2 == 1 && pairs->same[i / 2];
+    set.images.labels.push_back(static_cast<int32_t>(is_second_of_same ? i - 1 : i));
   }
   int64_t same = 0;
   for (size_t i = 0; i < pairs->same.size(); ++i) {
@@ -160,7 +161,8 @@ absl::StatusOr<FaceData> OpenRecords(const std::string& path, const FaceDataOpti
   ASSIGN_OR_RETURN(data.app.training, RecordFaces::Open(path, {.image_size = options.image_size,
                                                                .classes = options.classes,
                                                                .flip = options.augment,
-                                                               .seed = options.seed}));
+                                                               .seed = options.seed,
+                                                               .stop = options.stop}));
   data.app.order = SampleOrder::kEpochs;
   const std::string digest = HashText(data.app.training->identity().digest);
   data.app.lines = {absl::StrFormat("faces      %d in records, none held out; digest %s, %s",

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "framework/base/stop.h"
 #include "framework/data/image_dataset.h"
 #include "framework/session/session.h"
 #include "framework/train/app.h"
@@ -22,6 +23,7 @@ struct FaceDataOptions {
   bool synthetic = false;                                   // nothing is read but `verification`
   std::string verification;                                 // a .bin of pairs; empty: `data`'s own
   uint64_t seed = 1;  // of what is drawn; pairs are always the same
+  Stop stop = {};     // ends the reading of records soon after it says so: Cancelled
 };
 
 // Pictures of identities that nobody learned, and the pairs of them that are told apart.

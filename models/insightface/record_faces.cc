@@ -14,7 +14,7 @@ namespace sluice {
 namespace {
 
 constexpr int64_t kFlipKey = 0x666c6970;
-constexpr int64_t kSampled = 16;  // records that the digest is made of
+constexpr int64_t kCheckedFirst = 16;  // pictures
 
 }  // namespace
 
@@ -31,6 +31,7 @@ absl::StatusOr<std::unique_ptr<RecordFaces>> RecordFaces::Open(const std::string
   ASSIGN_OR_RETURN(RecordFile file, RecordFile::Open(path));
   std::unique_ptr<RecordFaces> faces(new RecordFaces(path, options, std::move(file)));
   RETURN_IF_ERROR(faces->FindPictures());
+  ASSIGN_OR_RETURN(faces->identity_, Identify(faces->Parts(), {.stop = options.stop}));
   return faces;
 }
 
@@ -54,19 +55,32 @@ absl::Status RecordFaces::FindPictures() {
   if (pictures_.empty()) {
     return absl::DataLossError(absl::StrCat(path_, ": expected records of pictures, got none"));
   }
-  StableHasher hasher;
-  hasher.Add(file_.bytes()).Add(num_samples());
+  return CheckSome();
+}
+
+// Of pictures that lie evenly among all.
+absl::Status RecordFaces::CheckSome() const {
   const Box whole = {{0, options_.image_size}, {0, options_.image_size}, {0, 3}};
   std::vector<uint8_t> pixels(options_.image_size * options_.image_size * 3);
-  for (int64_t i = 0; i < kSampled; ++i) {
-    const int64_t sample = i * num_samples() / kSampled;
+  for (int64_t i = 0; i < kCheckedFirst; ++i) {
+    const int64_t sample = i * num_samples() / kCheckedFirst;
     RETURN_IF_ERROR(Show(sample, 0, whole, pixels.data()));
-    ASSIGN_OR_RETURN(const int32_t label, LabelOf(sample));
-    hasher.Add(pictures_[sample]).Add(label);
-    hasher.Add(absl::string_view(reinterpret_cast<const char*>(pixels.data()), pixels.size()));
+    RETURN_IF_ERROR(LabelOf(sample).status());
   }
-  identity_ = {file_.bytes(), hasher.digest()};
   return absl::OkStatus();
+}
+
+DataParts RecordFaces::Parts() const {
+  StableHasher keys;  // and where their records are, which the .idx says
+  for (const int64_t key : pictures_) keys.Add(key).Add(file_.begin(key));
+  DataParts parts;
+  parts.what = path_;
+  parts.sizes = {file_.bytes()};
+  parts.meaning = keys.digest();
+  parts.read = [this](int64_t, int64_t offset, int64_t size, char* to) {
+    return file_.ReadBytes(offset, size, to);
+  };
+  return parts;
 }
 
 absl::StatusOr<int32_t> RecordFaces::LabelOf(int64_t sample) const {

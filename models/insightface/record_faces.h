@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "framework/base/stop.h"
 #include "framework/data/dataset.h"
+#include "framework/data/identify.h"
 #include "framework/data/record_io.h"
 
 namespace sluice {
@@ -18,6 +20,7 @@ struct RecordFacesOptions {
   int64_t image_size = 112, classes = 0;  // as the model takes them
   bool flip = true;                       // every other time left is right
   uint64_t seed = 1;
+  Stop stop = {};  // ends the reading of all bytes soon after it says so: Cancelled
 };
 
 class RecordFaces : public Dataset {
@@ -31,7 +34,6 @@ class RecordFaces : public Dataset {
 
   int64_t num_samples() const override { return static_cast<int64_t>(pictures_.size()); }
   const std::vector<SampleField>& fields() const override { return fields_; }
-  // Of the size, the keys and some records: the bytes are too many to be read first.
   DataIdentity identity() const override { return identity_; }
   absl::Status Fill(int field, absl::Span<const int64_t> samples, int64_t position, const Box& box,
                     std::byte* to) const override;
@@ -39,6 +41,8 @@ class RecordFaces : public Dataset {
  private:
   RecordFaces(const std::string& path, const RecordFacesOptions& options, RecordFile file);
   absl::Status FindPictures();
+  absl::Status CheckSome() const;
+  DataParts Parts() const;
   absl::Status Show(int64_t sample, int64_t position, const Box& box, uint8_t* to) const;
   absl::StatusOr<int32_t> LabelOf(int64_t sample) const;
 

@@ -84,6 +84,25 @@ TEST_F(RecordFacesTest, APictureIsMirroredByItsPositionAlone) {
   EXPECT_LT(flipped, 70);
 }
 
+// Of many records every one counts, and where the file is stored does not.
+TEST_F(RecordFacesTest, IdentityIsOfEveryRecord) {
+  std::vector<std::pair<int64_t, PictureRecord>> records;
+  for (int64_t key = 0; key < 40; ++key) records.emplace_back(key, Face(3, 1));
+  Write(records);
+  const DataIdentity identity = (*Open(2))->identity();
+  for (const int64_t key : {0, 5, 39}) {
+    std::vector<std::pair<int64_t, PictureRecord>> changed = records;
+    changed[key].second.id = 1;  // of the same size
+    Write(changed);
+    EXPECT_EQ((*Open(2))->identity().bytes, identity.bytes);
+    EXPECT_NE((*Open(2))->identity(), identity) << key;
+  }
+  // The same bytes under other keys are other data.
+  records.back().first = 50;
+  Write(records);
+  EXPECT_NE((*Open(2))->identity(), identity);
+}
+
 TEST_F(RecordFacesTest, WhatDoesNotFitIsNamed) {
   Write({{0, Face(1, 0)}, {1, Face(2, 5)}});
   EXPECT_EQ(Error(5), path_ + ": record 1: expected a whole label below --classes, 5, got 5");

@@ -118,7 +118,9 @@ int Main(int argc, char** argv) {
     return Build(options, face.config, programs);
   };
   app.open_data = [&](const AppOptions& options) -> absl::StatusOr<AppData> {
-    ASSIGN_OR_RETURN(FaceData data, OpenFaceData(options.data, face.data));
+    FaceDataOptions data_options = face.data;
+    data_options.stop = options.session.stop;
+    ASSIGN_OR_RETURN(FaceData data, OpenFaceData(options.data, data_options));
     sets = std::move(data.sets);
     return std::move(data.app);
   };

@@ -93,7 +93,16 @@ TEST_F(TrainTest, VerifiesByASetOfTheField) {
   // All are of one shade each, and all directions of pixels the same.
   EXPECT_THAT(ended.out, HasSubstr("agedb_30: accuracy 1.0000 (of pixels 0.5000)"));
 
+  // Which pairs show one identity is a part of the data.
   const std::string whole = Pairs(24, 16);
+  std::string turned = whole;
+  const size_t truths = turned.rfind("](") + 2;
+  std::swap(turned[truths], turned[truths + 1]);
+  WriteBytes("agedb_30.bin", turned);
+  const EndedProcess changed = Run({"--resume=run", "--steps=6"});
+  EXPECT_EQ(changed.code, 1);
+  EXPECT_THAT(changed.error, HasSubstr("expected the held-out data that the run has seen, "));
+
   const std::pair<std::string, std::string> damaged[] = {
       {whole.substr(0, 300), "damaged.bin: expected bytes of a length that the file has, got "},
       {"\x80\x02" + std::string("cos\nsystem\n"), "damaged.bin: expected an instruction that "},

@@ -113,10 +113,11 @@ absl::StatusOr<AppData> OpenPhotos(const std::string& path,
     random.brightness = random.contrast = random.saturation = kJitter;
   }
   AppData data;
-  ASSIGN_OR_RETURN(data.training,
-                   PhotoDataset::Open("pictures to learn from", std::move(training), random));
-  ASSIGN_OR_RETURN(data.held_out,
-                   PhotoDataset::Open("held-out pictures", std::move(held_out), view));
+  const IdentifyOptions identify = {.stop = options.stop};
+  ASSIGN_OR_RETURN(data.training, PhotoDataset::Open("pictures to learn from", std::move(training),
+                                                     random, PhotoUse::kTraining, identify));
+  ASSIGN_OR_RETURN(data.held_out, PhotoDataset::Open("held-out pictures", std::move(held_out), view,
+                                                     PhotoUse::kHeldOut, identify));
   Describe(path, &data);
   data.baseline = Guessing(options.classes);
   return data;
@@ -158,10 +159,9 @@ absl::StatusOr<AppData> OpenRecords(const RecordFiles& files, const PictureOptio
     held_out.resize(evaluated_on->records.num_records());
     std::iota(held_out.begin(), held_out.end(), 0);
   }
-  ASSIGN_OR_RETURN(auto learned,
-                   RecordPhotos::Create(learned_from, std::move(training), options.classes));
-  ASSIGN_OR_RETURN(auto evaluated,
-                   RecordPhotos::Create(evaluated_on, std::move(held_out), options.classes));
+  auto learned = std::make_unique<RecordPhotos>(learned_from, std::move(training), options.classes);
+  auto evaluated =
+      std::make_unique<RecordPhotos>(evaluated_on, std::move(held_out), options.classes);
   ASSIGN_OR_RETURN(AppData data,
                    OpenPhotos(files.path, std::move(learned), std::move(evaluated), options));
   const int64_t cut =

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "framework/base/stop.h"
 #include "framework/train/app.h"
 
 namespace sluice {
@@ -16,6 +17,7 @@ struct PictureOptions {
   bool augment = true;                                     // what is learned from, each epoch anew
   bool synthetic = false;                                  // nothing is read
   uint64_t seed = 1;                                       // of what is drawn
+  Stop stop = {};  // ends the reading of all pictures soon after it says so: Cancelled
 };
 
 // NotFound: `data` is not there. Errors name the folder or file, what was expected and got.

@@ -56,7 +56,9 @@ int Main(int argc, char** argv) {
     return Build(options, resnet.config, programs);
   };
   app.open_data = [&resnet](const AppOptions& options) {
-    return OpenPictures(options.data, resnet.pictures);
+    PictureOptions pictures = resnet.pictures;
+    pictures.stop = options.session.stop;
+    return OpenPictures(options.data, pictures);
   };
   return RunApp(app, argc, argv);
 }

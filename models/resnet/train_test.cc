@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "framework/data/encode_testing.h"
 #include "framework/data/example.h"
 #include "framework/data/framed_records.h"
@@ -20,7 +22,21 @@ namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+
+// A BMP file of 16 x 16 pixels, whose size does not depend on what they show.
+std::string Bmp(uint8_t color) {
+  std::string bytes = "BM";
+  const auto put = [&bytes](uint32_t value, int size) {
+    for (int i = 0; i < size; ++i) bytes += static_cast<char>(value >> (8 * i));
+  };
+  constexpr int kSide = 16, kPixels = 3 * kSide * kSide, kHeader = 54;
+  for (const int value : {kHeader + kPixels, 0, kHeader, 40, kSide, kSide}) put(value, 4);
+  for (const int value : {1, 24}) put(value, 2);  // planes, and bits of a pixel
+  for (const int value : {0, kPixels, 0, 0, 0, 0}) put(value, 4);
+  return bytes + std::string(kPixels, static_cast<char>(color));
+}
 
 class TrainTest : public TrainerProcessTest {
  protected:
@@ -32,6 +48,27 @@ class TrainTest : public TrainerProcessTest {
             "--small_images",     "--classes=10", "--batch=20", "--steps=30",
             "--lr=0.05",          "--warmup=3",   "--out=run",  "--eval_every=10",
             "--save_every=20"};
+  }
+
+  // Pictures of two classes in a folder, and what a few steps on them are told.
+  void WritePictures(const std::string& name) const {
+    for (int i = 0; i < 24; ++i) {
+      const char* const part = i < 16 ? "/train/" : "/val/";
+      const std::string path = name + part + (i % 2 == 0 ? "dark" : "light");
+      fs::create_directories(folder() + "/" + path);
+      WriteBytes(absl::StrCat(path, "/", i, ".bmp"), Bmp(static_cast<uint8_t>(10 * i)));
+    }
+  }
+  void WriteBytes(const std::string& name, const std::string& bytes) const {
+    std::ofstream(folder() + "/" + name, std::ios::binary) << bytes;
+  }
+  static std::vector<std::string> OnPictures(const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {
+        "--preset=photographs", "--depth=18",    "--width=4", "--image_size=16", "--small_images",
+        "--classes=2",          "--batch=8",     "--steps=2", "--warmup=1",      "--eval_every=1",
+        "--measure_peak=false", "--mesh=data=2", "--out=run"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
   }
 
   // What a run would have made in one go it makes in two, to the last bit.
@@ -99,6 +136,81 @@ TEST_F(TrainTest, ARunOnRecordsGoesOnWhereItWas) {
   const EndedProcess other = Run({"--resume=half", "--steps=14"});
   EXPECT_EQ(other.code, 1);
   EXPECT_THAT(other.error, HasSubstr("data that the run has seen, "));
+}
+
+// Of the same size, so that only the bytes tell; where the pictures are stored does not count.
+TEST_F(TrainTest, AChangedPictureIsRefusedWhenTheRunGoesOn) {
+  WritePictures("pictures");
+  const EndedProcess first = Run(OnPictures({"--data=pictures"}));
+  ASSERT_EQ(first.code, 0) << first.error;
+  fs::rename(folder() + "/pictures", folder() + "/moved");
+  const EndedProcess moved = Run({"--resume=run", "--data=moved", "--steps=3"});
+  ASSERT_EQ(moved.code, 0) << moved.error;
+  for (const auto& [picture, of] : {std::pair("/moved/train/dark/6.bmp", "training"),
+                                    std::pair("/moved/val/light/19.bmp", "held-out")}) {
+    const std::string path = folder() + picture;
+    const auto size = fs::file_size(path);
+    WriteBytes(picture, Bmp(77));
+    ASSERT_EQ(fs::file_size(path), size);
+    const EndedProcess other = Run({"--resume=run", "--steps=4"});
+    EXPECT_EQ(other.code, 1);
+    EXPECT_THAT(other.error,
+                ContainsRegex(std::string("expected the ") + of +
+                              " data that the run has seen, [0-9]+ bytes of digest [0-9a-f]+, got "
+                              "[0-9]+ bytes of digest [0-9a-f]+; --change_data goes on"));
+    const int number = of == std::string("training") ? 6 : 19;
+    WriteBytes(picture, Bmp(static_cast<uint8_t>(10 * number)));
+  }
+  EXPECT_EQ(Run({"--resume=run", "--steps=4"}).code, 0);
+  WriteBytes("moved/train/dark/6.bmp", Bmp(77));
+  const EndedProcess meant = Run({"--resume=run", "--steps=5", "--change_data"});
+  EXPECT_EQ(meant.code, 0) << meant.error;
+}
+
+// Each rank may have a copy of its own. One that differs in a picture would train other replicas.
+TEST_F(TrainTest, RanksCompareTheirPicturesAndNotWhereTheyAre) {
+  WritePictures("pictures");
+  WritePictures("copy");
+  const std::vector<std::vector<std::string>> own = {{"--data=pictures"}, {"--data=copy"}};
+  std::vector<pid_t> ranks = StartRanks(2, OnPictures({}), own);
+  for (const char* rank : {"0", "1"}) {
+    const EndedProcess ended = Wait(ranks[*rank - '0'], rank);
+    EXPECT_EQ(ended.code, 0) << ended.error;
+    EXPECT_EQ(ended.error, "");
+  }
+  EXPECT_TRUE(fs::exists(folder() + "/run/checkpoints/step-000002"));
+  const std::vector<std::string> more = {"--resume=run", "--steps=3"};
+  ranks = StartRanks(2, more, own);
+  for (const char* rank : {"0", "1"}) {
+    const EndedProcess ended = Wait(ranks[*rank - '0'], rank);
+    EXPECT_EQ(ended.code, 0) << ended.error;
+  }
+  EXPECT_TRUE(fs::exists(folder() + "/run/checkpoints/step-000003"));
+
+  WriteBytes("copy/train/light/7.bmp", Bmp(77));
+  ranks = StartRanks(2, OnPictures({"--out=other"}), own);
+  for (const char* rank : {"0", "1"}) {
+    const EndedProcess ended = Wait(ranks[*rank - '0'], rank);
+    EXPECT_EQ(ended.code, 1);
+    EXPECT_THAT(
+        ended.error,
+        ContainsRegex("training[^:]*: expected [0-9]+ bytes of digest [0-9a-f]+, as on rank "
+                      "0, got [0-9]+ bytes of digest [0-9a-f]+ on rank 1"));
+  }
+  EXPECT_FALSE(fs::exists(folder() + "/other/checkpoints"));
+}
+
+// One of eight, which is more than may be damaged of what is learned from.
+TEST_F(TrainTest, ADamagedHeldOutPictureIsNamedAndCostsNoRun) {
+  WritePictures("pictures");
+  const std::string whole = Bmp(5);
+  WriteBytes("pictures/val/dark/18.bmp", whole.substr(0, whole.size() / 2));
+  const EndedProcess ended = Run(OnPictures({"--data=pictures"}));
+  EXPECT_EQ(ended.code, 0) << ended.error;
+  EXPECT_THAT(ended.error, HasSubstr("held-out pictures: val/dark/18.bmp is seen as gray: "));
+  EXPECT_THAT(ended.error, HasSubstr("; 1 of 8 are damaged so far\n"));
+  EXPECT_THAT(ended.out, HasSubstr("held-out loss"));
+  EXPECT_TRUE(fs::exists(folder() + "/run/checkpoints/step-000002"));
 }
 
 TEST_F(TrainTest, ADataSetThatIsNotThereIsNamedWithItsCommand) {
