@@ -16,7 +16,7 @@ function decodeProgram(p, index) {
     warnings: p.warnings,
     classes: p.device_classes,
     registers: p.registers,
-    reuse_edges: p.reuse_edges,
+    reuseEdges: p.reuse_edges,
     step: p.step_nanoseconds,
     makespan: p.makespan,
   };
@@ -177,7 +177,7 @@ function decodeMeasured(program, m) {
                                  begin: w[5],
                                  length: w[6]
                                }));
-  measured.partial =
+  measured.owed =
       m.debts.map((w) => ({actor: w[0], what: str(w[1]), by: w[2], total: w[3], count: w[4]}));
   const byDevice = new Map();
   for (const [a, at, mean, least, most, count] of m.instructions) {
@@ -211,5 +211,5 @@ function predictedOwed(program) {
       end = Math.max(end, span.begin + span.length);
     }
   }
-  return [...partial.values()];
+  return [...owed.values()];
 }

@@ -147,7 +147,8 @@ function opDetails(op) {
 function boxDetails(b) {
   return [
     el('h2', {}, b.recipe),
-    el('p', {}, el('span', {class: 'badge boxing'}, 'boxing'), ' in the ', b.phase, ' reuse_edge'),
+    el('p', {}, el('span', {class: 'badge boxing'}, 'boxing'), ' in the ', b.phase,
+       ' part of the step'),
     facts([
       ['tensor', b.maker ? opLink(b.maker, b.tensor) : b.tensor],
       ['asked by', b.asker ? opLink(b.asker) : b.reader],

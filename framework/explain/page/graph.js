@@ -104,6 +104,7 @@ class GraphView {
       }
     }
     this.rows = best.rows;
+    for (const row of this.rows) row.title = this.rowTitle(row);
     const size = this.placeRows(best.rows, best.beside);
     this.w = size.w;
     this.h = size.h;
@@ -224,14 +225,16 @@ class GraphView {
     c.restore();
     if (far) this.drawTitles(c, plane, inView);
   }
-  drawRow(c, row, s) {
-    c.fillStyle = palette.faint;
-    c.fillRect(0, row.y, this.w, row.h);
+  rowTitle(row) {
     const devices =
         raw.stage_of.map((stage, d) => (stage === row.stage ? d : -1)).filter((d) => d >= 0);
     const list =
         devices.length > 8 ? devices.slice(0, 8).join(', ') + '\u2026' : devices.join(', ');
-    row.title = `stage ${row.stage} on device${devices.length > 1 ? 's' : ''} ${list}`;
+    return `stage ${row.stage} on device${devices.length > 1 ? 's' : ''} ${list}`;
+  }
+  drawRow(c, row, s) {
+    c.fillStyle = palette.faint;
+    c.fillRect(0, row.y, this.w, row.h);
     if (s < 0.34) return;
     c.fillStyle = palette.text;
     c.font = '600 17px system-ui, sans-serif';

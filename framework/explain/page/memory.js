@@ -161,13 +161,13 @@ class MemoryMap {
     c.restore();
     c.fillStyle = palette.muted;
     c.textAlign = 'right';
-    for (const shard of [0, 0.25, 0.5, 0.75, 1])
+    for (const share of [0, 0.25, 0.5, 0.75, 1])
       c.fillText(
-          formatBytes(this.device.packed * shard), 64,
-          s.Y(this.base + this.device.packed * shard) +
-              (shard === 1     ? 4 :
-                   shard === 0 ? -4 :
-                                0));
+          formatBytes(this.device.packed * share), 64,
+          s.Y(this.base + this.device.packed * share) +
+              (share === 1     ? 4 :
+                   share === 0 ? -4 :
+                                 0));
     c.fillText('variables', 64, s.bottom - s.band / 2);
     c.fillText('alive', 64, CURVE / 2 + 6);
     drawTickTexts(
@@ -251,7 +251,8 @@ class MemoryMap {
     }
     if (!found) return null;
     const name = (a, i) => titleOf(
-        program.actors[program.actors[a].representative].script[i] || {op: 'another class of device'});
+        program.actors[program.actors[a].representative].script[i] ||
+        {op: 'another class of device'});
     return {
       click: () => go({bytes: found.kind > 1 ? found.id : null, op: this.opOf(found), box: null}),
       lines: [

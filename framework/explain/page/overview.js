@@ -60,7 +60,7 @@ function whereItGoes() {
   const strip = (label, streams, makespan, most) => {
     const compute = splitOf(streams.filter((s) => s.kind === 'compute'), makespan);
     const comm = splitOf(streams.filter((s) => s.kind !== 'compute'), makespan);
-    const shards = [
+    const parts = [
       ['forward', compute.forward], ['backward', compute.backward], ['update', compute.update],
       ['boxing', compute.boxing], ['idle', compute.idle]
     ];
@@ -68,7 +68,7 @@ function whereItGoes() {
         el('tr', {}, el('td', {class: 'label short'}, label),
            el('td', {class: 'bars'},
               el('div', {class: 'stack', style: {width: (100 * makespan) / most + '%'}},
-                 shards.map(
+                 parts.map(
                      ([name, value]) => value > 0 ? el('i', {
                        class: name,
                        title: `${name} ${formatTime(value)}, ${percent(value, makespan)}`,
@@ -139,7 +139,7 @@ function byBlock() {
   const rows = [...sums.entries()], total = (e) => e.forward + e.backward + e.update,
         most = Math.max(...rows.map(([, e]) => total(e)), 1);
   return panel(
-      'Which shard of the model',
+      'Which part of the model',
       'By the first word of the scope, ' + (program.measured ? 'measured' : 'predicted') +
           ', a step',
       el('div', {class: 'scroll'},
@@ -178,7 +178,7 @@ function mergeWaits(owed) {
 }
 
 function whoWaits() {
-  const m = program.measured, all = mergeWaits(m ? m.partial : predictedOwed(program)),
+  const m = program.measured, all = mergeWaits(m ? m.owed : predictedOwed(program)),
         rows = all.slice(0, 8);
   const most = rows.length ? rows[0].total : 1, steps = m ? m.steps.length : 1;
   const label = (w) =>
@@ -278,7 +278,7 @@ function choicesWithCost() {
                                  color: 'var(--accent)',
                                  onclick: () => go({op: o.name, box: null})
                                }))) :
-                    el('p', {}, 'Words and rules left one signature for each op.'));
+                    el('p', {}, 'Annotations and rules left one signature for each op.'));
 }
 
 const overview = {
@@ -311,8 +311,8 @@ const overview = {
            card(
                'plan', `${formatCount(program.ops.filter((o) => !o.source).length)} ops`,
                `${formatCount(program.actors.length)} actors, ${
-                   formatCount(
-                       program.registers)} registers, ${formatCount(program.reuse_edges)} reuse_edges`)),
+                   formatCount(program.registers)} registers, ${
+                   formatCount(program.reuseEdges)} reuse edges`)),
         el('div', {class: 'panels'}, whereItGoes(), whoWaits(), costliestBoxings(), memoryPeak(),
            byOp(), byBlock(), choicesWithCost())));
   },

@@ -228,7 +228,7 @@ function boxingsTable() {
 
 function waitsTable() {
   const m = program.measured, kind = m && state.waits !== 'predicted' ? 'measured' : 'predicted';
-  const rows = kind === 'measured' ? m.partial : predictedOwed(program),
+  const rows = kind === 'measured' ? m.owed : predictedOwed(program),
         most = Math.max(...rows.map((w) => w.total), 1);
   const causes = (w) => {
     const a = w.by >= 0 && program.actors[program.actors[w.by].representative];

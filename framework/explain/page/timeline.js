@@ -188,8 +188,7 @@ class Timeline {
       this.drawWaits(c, lane, y, from, to, X);
       this.drawSpans(c, lane, y, from, to, X);
     }
-    if (!program.measured || program.step < this.end)
-      this.mark(c, X(program.makespan), height, 'predicted end');
+    if (!program.measured || program.step < this.end) this.markEnd(c, X(program.makespan), height);
     c.restore();
     this.drawLabels(c, plane);
     c.fillStyle = palette.page;
@@ -202,7 +201,8 @@ class Timeline {
     c.lineTo(width, AXIS - 0.5);
     c.stroke();
   }
-  mark(c, x, height, text) {
+  // A dashed line where the predicted step ends.
+  markEnd(c, x, height) {
     c.strokeStyle = palette.accent;
     c.setLineDash([4, 4]);
     c.beginPath();

@@ -32,9 +32,9 @@ function formatBytes(n) {
   return (u === 0 || n >= 100 ? Math.round(n) : n.toFixed(n >= 10 ? 1 : 2)) + ' ' + units[u];
 }
 const formatCount = (n) => n.toLocaleString('en-US');
-const percent = (shard, whole) =>
-    (whole > 0 ? ((100 * shard) / whole).toFixed(shard / whole < 0.0995 ? 1 : 0) + ' %' : '');
-// Axes of one part say nothing.
+const percent = (part, whole) =>
+    (whole > 0 ? ((100 * part) / whole).toFixed(part / whole < 0.0995 ? 1 : 0) + ' %' : '');
+// An axis that splits nothing says nothing.
 const shortLayout = (text) =>
     text.replace(/\b\w+:B(?=\s|$)/g, '').replace(/\s+/g, ' ').trim() || 'B';
 
@@ -42,9 +42,9 @@ const shortLayout = (text) =>
 const state = {};
 function readState() {
   for (const key of Object.keys(state)) delete state[key];
-  for (const shard of location.hash.slice(1).split('&')) {
-    if (!shard) continue;
-    const at = shard.indexOf('=');
+  for (const part of location.hash.slice(1).split('&')) {
+    if (!part) continue;
+    const at = part.indexOf('=');
     const decode = (text) => {
       try {
         return decodeURIComponent(text);
@@ -52,7 +52,7 @@ function readState() {
         return text;
       }
     };
-    state[decode(at < 0 ? shard : shard.slice(0, at))] = at < 0 ? '1' : decode(shard.slice(at + 1));
+    state[decode(at < 0 ? part : part.slice(0, at))] = at < 0 ? '1' : decode(part.slice(at + 1));
   }
   if (state.dark) state.theme = 'dark';
   if (state.light) state.theme = 'light';
