@@ -15,7 +15,7 @@ STYLE = """
   table { border-collapse: collapse; font-size: 12.5px; } .wide { overflow-x: auto; }
   th, td { text-align: left; padding: 3px 9px 3px 0; border-bottom: 1px solid #dddddd; vertical-align: top; }
   .warning { border-left: 4px solid #c0503a; padding: 0.3em 0.8em; background: #fbeeea; }
-  .curves { display: grid; grid-template-columns: repeat(auto-fit, minmax(420px, 1fr)); gap: 1em; }
+  .curves { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(420px, 100%), 1fr)); gap: 1em; }
   figure { margin: 0; } figcaption { font-size: 13px; color: #777777; } svg { width: 100%; height: auto; }
   svg.chart { font: 12px sans-serif; max-width: 1000px; display: block; }
   svg.chart text { fill: #222222; } svg.chart .faint { fill: #777777; } svg.chart .small { font-size: 10.5px; }

@@ -7,6 +7,7 @@ import unittest
 import gpu_pack
 import gpu_parts
 import gpu_run
+import static_page
 
 _MODELS = ["gpt_tiny", "wide_and_deep"]
 
@@ -47,6 +48,9 @@ class GpuEmulatedTest(unittest.TestCase):
             self.assertIn("## Kernels of wide_and_deep, bf16", text)
             with open(os.path.join(out, "report.html"), encoding="utf-8") as file:
                 self.assertIn("NO MEASUREMENT", file.read())
+            wrong, looked_at = static_page.check_file(os.path.join(out, "report.html"))
+            self.assertEqual(wrong, [])
+            print("looked at: report.html of ci/gpu: well" if looked_at else "SKIPPED: the report in a browser: no chromium is on PATH")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 // Trains a face network and verifies held-out pairs, on the devices of one machine.
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -88,16 +89,17 @@ absl::Status PrintRoc(Session* session, const std::vector<VerificationSet>& sets
     for (const RocPoint& point : verified.roc) {
       curve.push_back({point.false_positives, point.true_positives});
     }
-    const std::string name = absl::StrFormat(
-        "%s: accuracy %.4f (of pixels %.4f), true positives %.4f at 1e-2 and %.4f at 1e-3 false "
-        "ones",
-        set.name, verified.accuracy, VerifyByPixels(set).accuracy,
-        TruePositivesAt(1e-2, verified.roc), TruePositivesAt(1e-3, verified.roc));
-    absl::PrintF("\n%s          %s\n", DrawPlot(curve, {}, {.x_name = "false positives"}), name);
+    const std::array<std::string, 2> title = {
+        absl::StrFormat("%s: accuracy %.4f (of pixels %.4f)", set.name, verified.accuracy,
+                        VerifyByPixels(set).accuracy),
+        absl::StrFormat("true positives %.4f at 1e-2 and %.4f at 1e-3 false ones",
+                        TruePositivesAt(1e-2, verified.roc), TruePositivesAt(1e-3, verified.roc))};
+    absl::PrintF("\n%s          %s, %s\n", DrawPlot(curve, {}, {.x_name = "false positives"}),
+                 title[0], title[1]);
     if (options.use) continue;
     const std::string path = absl::StrCat(options.out, "/roc_", set.name, ".svg");
     std::ofstream file(path);
-    file << RocAsSvg(verified.roc, name);
+    file << RocAsSvg(verified.roc, title);
     file.close();
     if (!file) return absl::UnavailableError(absl::StrCat(path, ": cannot be written"));
   }

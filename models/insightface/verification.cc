@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "framework/tensor/random.h"
 
 namespace sluice {
@@ -21,6 +22,11 @@ constexpr double kLeastRate = 1e-3;
 
 int64_t Draw(uint64_t seed, int64_t* drawn, size_t below) {
   return RandomWord(seed, kPairKey, 0, (*drawn)++) % static_cast<int64_t>(below);
+}
+
+// Replaces what would end a text of XML: a set has the name of somebody's file.
+std::string Escaped(const std::string& text) {
+  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
 }
 
 // Pairs in the order of falling cosines; of equal ones the impostors first, for no threshold lies
@@ -160,7 +166,7 @@ std::vector<float> CosinesOf(absl::Span<const Pair> pairs, absl::Span<const floa
   return cosines;
 }
 
-std::string RocAsSvg(absl::Span<const RocPoint> roc, const std::string& title) {
+std::string RocAsSvg(absl::Span<const RocPoint> roc, const std::array<std::string, 2>& title) {
   constexpr double kLeft = 60, kTop = 40, kWidth = 480, kHeight = 320;
   const auto x = [&](double rate) {
     const double decades = -std::log10(kLeastRate);
@@ -171,8 +177,8 @@ std::string RocAsSvg(absl::Span<const RocPoint> roc, const std::string& title) {
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 580 420\" "
       "font-family=\"sans-serif\" "
       "font-size=\"12\">\n<rect width=\"580\" height=\"420\" fill=\"white\"/>\n"
-      "<text x=\"%g\" y=\"24\" font-size=\"14\">%s</text>\n",
-      kLeft, title);
+      "<text x=\"16\" y=\"17\">%s</text>\n<text x=\"16\" y=\"32\">%s</text>\n",
+      Escaped(title[0]), Escaped(title[1]));
   for (const double rate : {0.001, 0.01, 0.1, 1.0}) {
     absl::StrAppendFormat(&svg,
                           "<path d=\"M%.1f %.1fV%.1f\" stroke=\"#ddd\"/>"

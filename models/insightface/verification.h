@@ -3,6 +3,7 @@
 #ifndef SLUICE_MODELS_INSIGHTFACE_VERIFICATION_H_
 #define SLUICE_MODELS_INSIGHTFACE_VERIFICATION_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -48,8 +49,9 @@ double TruePositivesAt(double false_positives, absl::Span<const RocPoint> roc);
 std::vector<float> CosinesOf(absl::Span<const Pair> pairs, absl::Span<const float> rows,
                              int64_t width);
 
-// A picture of the curve with a logarithmic axis of false positives, as biometrics draws it.
-std::string RocAsSvg(absl::Span<const RocPoint> roc, const std::string& title);
+// Returns a picture of the curve with a logarithmic axis of false positives, as biometrics draws
+// it. The two lines of `title` may hold any characters, and some 90 of them are seen.
+std::string RocAsSvg(absl::Span<const RocPoint> roc, const std::array<std::string, 2>& title);
 
 }  // namespace sluice
 

@@ -114,8 +114,9 @@ TEST(VerificationTest, TheCurveCountsWhatPasses) {
     EXPECT_GE(roc[i].false_positives, roc[i - 1].false_positives);
     EXPECT_GE(roc[i].true_positives, roc[i - 1].true_positives);
   }
-  const std::string svg = RocAsSvg(roc, "a title");
-  EXPECT_THAT(svg, HasSubstr("a title"));
+  const std::string svg = RocAsSvg(roc, {"a <title>", "of R&D"});
+  EXPECT_THAT(svg, HasSubstr(">a &lt;title&gt;</text>"));
+  EXPECT_THAT(svg, HasSubstr(">of R&amp;D</text>"));
   EXPECT_THAT(svg, HasSubstr("L540.0 40.0\"/>"));  // the curve's end, the upper right corner
 }
 

@@ -37,6 +37,7 @@ function render() {
   if (key === mounted) return;
   const focus = state.focus;
   if (tab && tab.unmount) tab.unmount();
+  tip.hide();  // of the tab before
   const main = $('main');
   main.replaceChildren();
   main.className = which;
