@@ -101,7 +101,7 @@ class OperandSets {
 // One device that runs a kernel again and again.
 class Lane {
  public:
-  // `thread pool`, if any, runs the kernel; else the calling thread alone.
+  // `thread_pool`, if any, runs the kernel; else the calling thread alone.
   Lane(KernelSample sample, CpuThreadPool* thread_pool, int64_t pool_bytes, Memory* pool)
       : stream_(thread_pool != nullptr ? static_cast<ThreadPool*>(thread_pool) : &alone_),
         sample_(std::move(sample)),

@@ -27,8 +27,8 @@ struct CalibrationOptions {
   std::vector<KernelGrid> grids = KernelGrids();
 };
 
-// Times kernels with every core busy: on each core one device of one thread, or one device of a
-// thread pool of threads. The median of the runs at a point is taken: a step is the sum of what its
+// Times kernels with every core busy: on each core one device of one thread, or one device of
+// several threads. The median of the runs at a point is taken: a step is the sum of what its
 // kernels take as they come, and a lower quartile, which suits a limit, makes every step look some
 // 5 % too fast.
 class KernelTimer {

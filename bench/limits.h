@@ -45,7 +45,7 @@ struct Limits {
   std::string ToString() const;
 };
 
-// About two seconds. The thread pool's threads must have been started with InitKernelThread.
+// About two seconds. The pool's threads must have been started with InitKernelThread.
 Limits MeasureLimits(ThreadPool* thread_pool);
 // Operations a second in f32 or bf16, as Limits has them.
 double MeasureMatMul(ThreadPool* thread_pool, DType dtype);

@@ -93,7 +93,7 @@ inline int64_t Actor::SequenceAt(int32_t reg) const {
   return emission * x.every == firing_ ? index_->SequenceOf(reg, x.initial + emission) : -1;
 }
 
-// The token that lay last in the slot of a take; the sequence number is not among the first of its
+// The token that lay in the slot of a sequence number before it, which is not the first in its
 // slot.
 inline ProgramIndex::Token Actor::TokenBefore(int32_t reg, int64_t sequence) const {
   const ProgramIndex::Register& x = index_->reg(reg);

@@ -81,7 +81,7 @@ class alignas(64) Actor {
     const ProgramIndex::AckCount& x = index_->ack_count(ack_count);
     return x.slot_base + x.by_slots.Remainder(sequence);
   }
-  // The take that the token of this firing makes; -1: it was made by an earlier firing.
+  // The sequence number of the token that this firing makes; -1: an earlier firing made it.
   int64_t SequenceAt(int32_t reg) const;
   ProgramIndex::Token TokenBefore(int32_t reg, int64_t sequence) const;
   // How far one of the counts has to come.

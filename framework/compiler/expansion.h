@@ -1,8 +1,8 @@
-// From the program of the representatives, the representative program, to that of a rank: of all
-// devices, where there is one rank. A device's actors and registers are those of its
-// representative, one by one; what only the first device of a class has, the fetches, stands behind
-// the others. What ranks exchange has a counterpart there, too: the item that reads in place what
-// is pulled here, which both know by its number.
+// Makes the program of a rank out of the representative program: that of all devices, where there
+// is one rank. A device's actors and registers are those of its representative, one by one; what
+// only the first device of a class has, the fetches, stands behind the others. What ranks exchange
+// has a counterpart there, too: the item that reads in place what is pulled here, which both know
+// by its number.
 #ifndef SLUICE_FRAMEWORK_COMPILER_EXPANSION_H_
 #define SLUICE_FRAMEWORK_COMPILER_EXPANSION_H_
 

@@ -26,7 +26,7 @@ Signatures FromRule(const OpCall& call, int64_t shards, absl::string_view equati
   return rule.Signatures(inputs, outputs, shards);
 }
 
-// The right signatures, but what a split factor leaves owed is called whole.
+// The right signatures, but what a split factor leaves partial is called whole.
 Signatures WithoutPartial(const OpDef& op, const OpCall& call, int64_t shards) {
   ASSIGN_OR_RETURN(std::vector<Signature> signatures, SignaturesOf(op, call, shards));
   for (Signature& signature : signatures) {
@@ -38,7 +38,7 @@ Signatures WithoutPartial(const OpDef& op, const OpCall& call, int64_t shards) {
   return signatures;
 }
 
-// The right signatures, and one more: these inputs owed (the rest whole) give outputs owed.
+// The right signatures, and one more: these inputs partial (the rest whole) give partial outputs.
 Signatures AlsoLinear(const OpDef& op, const OpCall& call, int64_t shards,
                       const std::vector<int>& inputs) {
   ASSIGN_OR_RETURN(std::vector<Signature> signatures, SignaturesOf(op, call, shards));

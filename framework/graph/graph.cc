@@ -17,7 +17,7 @@ std::string Join(absl::string_view scope, absl::string_view name) {
   return scope.empty() ? std::string(name) : absl::StrCat(scope, "/", name);
 }
 
-// Adds words to those already said of a tensor; an axis may not be told two things.
+// Adds entries to the annotation of a tensor; two entries of one axis have to be equal.
 absl::Status MergeAnnotations(const SbpAnnotation& more, SbpAnnotation* annotation) {
   for (const auto& entry : more.entries) {
     const Sbp* present = annotation->Find(entry.first);

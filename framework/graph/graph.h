@@ -254,7 +254,7 @@ class InScope {
 struct ProgramGraph {
   std::string name;  // "train", "eval", "sample"
   const Graph* graph = nullptr;
-  // Shards of its batch that a device takes one after the other. 0: of the first program what the
+  // How many micro-batches a device takes one after the other. 0: of the first program what the
   // compiler's options say, of others 1.
   int64_t micro_batches = 0;
 };

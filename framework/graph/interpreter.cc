@@ -46,7 +46,8 @@ class Run {
   // Values move into the call and back, so that nothing is copied but a tensor that is read twice.
   absl::Status Execute(const Node& node) {
     if (node.op->reference == nullptr) {
-      return absl::UnimplementedError(absl::StrCat("op ", node.op->name, " has no reference"));
+      return absl::UnimplementedError(
+          absl::StrCat("op ", node.op->name, " has no reference implementation"));
     }
     std::vector<ShardArray> inputs, outputs;
     for (auto at = node.inputs.begin(); at != node.inputs.end(); ++at) {

@@ -10,7 +10,7 @@ namespace sluice::toy {
 
 const OpDef& MatMulOp();    // a [m,k], b [k,n]; transpose_b: b [n,k]
 const OpDef& AddNOp();      // any number of equal shapes, at least one
-const OpDef& SignsOp();     // x -> its positive shard, its negative shard
+const OpDef& SignsOp();     // x -> its positive part, its negative part
 const OpDef& NoiseOp();     // random: x + step + key % 2
 const OpDef& ConstantOp();  // no inputs
 const OpDef& DescendOp();   // updates: variable -= factor * gradient; no outputs

@@ -94,10 +94,10 @@ absl::Status CheckPorts(const Graph& graph, const Node& node) {
     RETURN_IF_ERROR(CheckAnnotation(info.storage, info.type.shape));
     RETURN_IF_ERROR(CheckAnnotation(info.state, info.type.shape));
     if (!info.state.empty() && info.role != Role::kParameter) {
-      return Wrong("has annotation on its state, which only parameters have");
+      return Wrong("has an annotation on its state, which only parameters have");
     }
     if (!info.storage.empty() && node.op != &VariableOp()) {
-      return Wrong("has annotation on storage, which only variables have");
+      return Wrong("has an annotation on storage, which only variables have");
     }
   }
   return absl::OkStatus();

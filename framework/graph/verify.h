@@ -10,8 +10,9 @@ namespace sluice {
 
 // Nodes stand in topological order and their types are those that inference gives; names are
 // unique; only variables are updated, each by one node of the update phase, after all its readers;
-// no phase reads a later one; a backward node is on its forward node's stage; words fit the ranks;
-// outputs, gradients and states name tensors that are there. Errors name the node.
+// no phase reads a later one; a backward node is on its forward node's stage; annotations fit the
+// ranks of their tensors; outputs, gradients and states name tensors that are there. Errors name
+// the node.
 absl::Status VerifyGraph(const Graph& graph);
 
 }  // namespace sluice

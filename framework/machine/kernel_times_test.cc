@@ -78,7 +78,7 @@ TEST(KernelTimesTest, AMachinePicksWhatItsDevicesHave) {
       "cores=4 launch_nanoseconds=5 kernel.gelu.1=8,16:100,200\nkernel.gelu.4=8,16:30,60");
   ASSERT_TRUE(machine.ok()) << machine.status();
   EXPECT_EQ(Machine::Parse(machine->ToString())->ToString(), machine->ToString());
-  // One device has the thread pool of four; two have two threads each, as good as one's times say.
+  // One device has a pool of four threads; two have two threads each, as good as one's times say.
   EXPECT_EQ(machine->ForDevices(1).KernelNanoseconds("gelu", {16}, 0, 0, false), 65);
   EXPECT_EQ(machine->ForDevices(2).KernelNanoseconds("gelu", {16}, 0, 0, false), 205);
   EXPECT_EQ(machine->ForDevices(8).KernelNanoseconds("gelu", {16}, 0, 0, false), 205);

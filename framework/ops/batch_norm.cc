@@ -72,11 +72,11 @@ absl::StatusOr<IndexRule> RuleOf(const OpCall& call, int x, absl::string_view eq
                                  std::vector<std::vector<int>> linear = {}) {
   const std::string all = DimFactors(call.inputs[x].shape.rank());
   std::string written;
-  for (const char word : equation) {
-    if (word == 'X') written += all;
-    if (word == 'G') written += {all.front(), all.back()};
-    if (word == 'C') written += all.back();
-    if (word < 'A' || word > 'Z') written += word;
+  for (const char letter : equation) {
+    if (letter == 'X') written += all;
+    if (letter == 'G') written += {all.front(), all.back()};
+    if (letter == 'C') written += all.back();
+    if (letter < 'A' || letter > 'Z') written += letter;
   }
   return IndexRule::Parse(written, std::move(linear));
 }

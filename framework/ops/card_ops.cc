@@ -98,7 +98,7 @@ const CardDefinition& MaxAndSumExp() {
 
 MatMulAttributes Transposed(bool a, bool b) { return {a, b}; }
 
-// The factor that is summed up is written large, for it is never split: what follows a product
+// The factor that is summed up has a capital letter, for it is never split: what follows a product
 // takes the whole sum, and a bias is to be added once.
 absl::StatusOr<IndexRule> RuleOfForward(const OpCall& call) {
   const auto& a = std::get<MatMulAttributes>(call.attributes);

@@ -136,7 +136,7 @@ void PickGradient(const Node& pick, absl::Span<const Tensor> inputs,
                               {inputs[0], max, sum, inputs[1], dy[0]}));
     return;
   }
-  Refuse(outputs[0], "ce_pick", "has a gradient only as shard of a cross entropy");
+  Refuse(outputs[0], "ce_pick", "has a gradient only as a part of a cross entropy");
 }
 
 void CombineGradient(const Node&, absl::Span<const Tensor>, absl::Span<const Tensor>,

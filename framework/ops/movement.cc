@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-// Factors of `shape` with `dim` as an uppercase factor: it cannot be split.
+// Factors of `shape`, where that of `dim` has a capital letter: it cannot be split.
 std::string FactorsBut(int rank, int64_t dim, char instead) {
   std::string factors = DimFactors(rank);
   factors[dim] = instead;
@@ -69,17 +69,17 @@ void CopyNarrow(const Box& narrow, const Box& wide, int dim, int64_t begin,
 }
 
 absl::StatusOr<Types> InferConcat(const OpCall& call) {
-  if (call.inputs.empty()) return Mismatch("concat", "expected at least one shard, got none");
+  if (call.inputs.empty()) return Mismatch("concat", "expected at least one part, got none");
   const int64_t dim = std::get<ConcatAttributes>(call.attributes).dim;
   TensorType type = call.inputs[0];
   RETURN_IF_ERROR(CheckDim("concat", dim, type.shape));
   const int d = static_cast<int>(dim);
   int64_t extent = 0;
-  for (const TensorType& shard : call.inputs) {
+  for (const TensorType& part : call.inputs) {
     TensorType like = type;
-    if (shard.shape.rank() == like.shape.rank()) like.shape[d] = shard.shape[d];
-    RETURN_IF_ERROR(CheckType("concat", "every shard (but for the dimension)", like, shard));
-    extent += shard.shape[d];
+    if (part.shape.rank() == like.shape.rank()) like.shape[d] = part.shape[d];
+    RETURN_IF_ERROR(CheckType("concat", "every part (but for the dimension)", like, part));
+    extent += part.shape[d];
   }
   type.shape[d] = extent;
   return Types{type};
@@ -272,7 +272,7 @@ const OpDef& ConcatOp() {
   static const OpDef op = [] {
     OpDef op;
     op.name = "concat";
-    op.inputs = {{"shards", /*updates=*/false, /*variadic=*/true}};
+    op.inputs = {{"parts", /*updates=*/false, /*variadic=*/true}};
     op.computes_in = ComputesIn::kEither;
     op.outputs = {{"y"}};
     op.attributes = ConcatAttributes();
@@ -377,8 +377,8 @@ Tensor PadDim(Tensor x, int dim, int64_t begin, int64_t whole) {
   return ApplyOne(PadOp(), SliceAttributes{dim, begin, begin + own, whole}, {x});
 }
 
-Tensor Concat(const std::vector<Tensor>& shards, int dim) {
-  return ApplyOne(ConcatOp(), ConcatAttributes{dim}, shards);
+Tensor Concat(const std::vector<Tensor>& parts, int dim) {
+  return ApplyOne(ConcatOp(), ConcatAttributes{dim}, parts);
 }
 
 Tensor Cast(Tensor x, DType dtype) {

@@ -34,7 +34,7 @@ Tensor Transpose(Tensor x, const Shape& permutation);
 Tensor SliceDim(Tensor x, int dim, int64_t begin, int64_t end);
 Tensor PadDim(Tensor x, int dim, int64_t begin,
               int64_t whole);  // zeros around; adjoint of SliceDim
-Tensor Concat(const std::vector<Tensor>& shards, int dim);
+Tensor Concat(const std::vector<Tensor>& parts, int dim);
 Tensor Cast(Tensor x, DType dtype);
 Tensor BroadcastTo(Tensor x, const Shape& shape);  // adjoint of a sum; trailing dimensions align
 

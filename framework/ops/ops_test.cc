@@ -63,7 +63,7 @@ TEST(OpsTest, ErrorsSayWhatWasExpectedAndGot) {
   EXPECT_THAT(ErrorOf({{2, 3}}, [](const In& x) { return SliceDim(x[0], 7, 0, 1); }),
               HasSubstr("slice: expected a dimension of [2,3], got 7"));
   EXPECT_THAT(ErrorOf({{2, 3}, {2, 4}}, [](const In& x) { return Concat(x, 0); }),
-              HasSubstr("concat: expected f32[2,3] for every shard"));
+              HasSubstr("concat: expected f32[2,3] for every part"));
   EXPECT_THAT(ErrorOf({{2, 3}}, [](const In& x) { return Dropout(x[0], 1.5); }),
               HasSubstr("dropout: expected a rate in [0, 1), got 1.5"));
   EXPECT_THAT(ErrorOf({{2, 3}, {2}, {3}}, [](const In& x) { return LayerNorm(x[0], x[1], x[2]); }),

@@ -115,11 +115,11 @@ class Backward {
   Gradient AddUpParts(TensorId id, bool is_variable) {
     std::vector<Tensor> dense;
     Gradient rows;
-    for (const Gradient& shard : parts_[id]) {
-      if (shard.kind == Gradient::kDense) {
-        dense.push_back(shard.tensors[0]);
+    for (const Gradient& part : parts_[id]) {
+      if (part.kind == Gradient::kDense) {
+        dense.push_back(part.tensors[0]);
       } else {
-        rows = rows.kind == Gradient::kNone ? shard : JoinSparse(rows, shard);
+        rows = rows.kind == Gradient::kNone ? part : JoinSparse(rows, part);
       }
     }
     parts_[id].clear();

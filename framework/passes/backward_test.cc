@@ -7,6 +7,7 @@
 #include "framework/graph/text.h"
 #include "framework/graph/verify.h"
 #include "framework/ops/all_ops.h"
+#include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -245,6 +246,14 @@ TEST(Backward, RefusesWhatHasNoGradient) {
   EXPECT_TRUE(graph.status().ok());
   MatMul(x, x);
   EXPECT_EQ(AddBackward(&graph, loss, &gradients), graph.status());
+
+  Graph alone;
+  const Tensor labels = alone.Input("labels", DType::kI32, {3}, "");
+  const Tensor logits = Weight(&alone, "logits", {3, 4});
+  const Tensor picked =
+      alone.Add(CrossEntropyPickOp(), CrossEntropyAttributes(), {logits, labels})[0];
+  EXPECT_THAT(std::string(AddBackward(&alone, Mean(picked), &gradients).message()),
+              HasSubstr("has a gradient only as a part of a cross entropy"));
 }
 
 }  // namespace

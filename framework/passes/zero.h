@@ -21,10 +21,11 @@ struct ZeroOptions {
   Mesh mesh;  // that the program is for; without the axis nothing is split
 };
 
-// Levels 1 to 3: annotates each parameter that has no words on the axis of its own. Split is the
-// first dimension that the shards divide and no other axis of the mesh splits, else the first that
-// they divide together with these axes, as slices of the first dimension are runs of bytes, which
-// are read in place; a parameter without one stays whole. Before the updates are added.
+// Annotates, at levels 1 to 3, each parameter that has no annotation on the axis. It splits the
+// first dimension whose extent the axis divides and that no other axis of the mesh splits, else the
+// first that the axis divides together with those others: slices of the first dimension are runs of
+// bytes, which are read in place. A parameter that has no such dimension stays whole. It comes
+// before the updates are added.
 absl::Status SplitParameters(const ZeroOptions& options, Graph* graph);
 
 // Levels 2 and 3: a dense gradient is reduced micro-batch by micro-batch into the parts of its

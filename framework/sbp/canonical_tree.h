@@ -4,7 +4,7 @@
 // A node of `width` devices has on its left the largest power of two below the width, on its right
 // the rest. Once a node is folded, each of its devices holds one contiguous range of the tensor, of
 // 1 / width of it: the devices of the two children alternate along the tensor, so that nearly all
-// of what a device holds in the node is a shard of what it held in its child. With powers of two it
+// of what a device holds in the node is a part of what it held in its child. With powers of two it
 // is exactly a half of it, and what is left is recursive halving at distances 1, 2, 4, ...
 //
 // Five devices, of sixteen elements. Node {0 1 2 3} of the five: order 0 2 1 3 along the tensor, a

@@ -17,7 +17,7 @@ struct Layout {
   NdSbp sbp;
 };
 
-// By reference implementation, for tests and for reading and writing variables: the shards of a
+// The reference that tests compare with, which also reads and writes variables: the shards of a
 // whole tensor, and the whole of its shards. Scatter puts the values in partial 0 of a P axis and
 // the identity in the others. Shards are in the order of mesh.devices(). Gather checks that
 // replicas agree bit for bit.

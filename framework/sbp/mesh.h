@@ -29,7 +29,7 @@ struct MeshAxis {
 class Mesh {
  public:
   // The axis called "pipe" is of stages, all others of space; "micro" is refused here (it is an
-  // option of the run). Errors name the word, what was expected and what came.
+  // option of the run). Errors name the entry, what was expected and what came.
   static absl::StatusOr<Mesh> Parse(absl::string_view text);
   // A mesh of space axes over given devices (row-major), for tests and sub-meshes.
   static Mesh Of(std::vector<MeshAxis> axes, std::vector<DeviceId> devices);

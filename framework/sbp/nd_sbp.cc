@@ -21,7 +21,7 @@ absl::StatusOr<std::vector<std::pair<std::string, Sbp>>> ParseAnnotation(absl::s
     const std::vector<absl::string_view> fields = absl::StrSplit(entry, ':');
     if (fields.size() != 2 || fields[0].empty()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("sbp: expected annotation axis:sbp like model:S1, got \"", entry, "\""));
+          absl::StrCat("sbp: expected AXIS:SBP, such as model:S1, got \"", entry, "\""));
     }
     absl::StatusOr<Sbp> sbp = ParseSbp(fields[1]);
     if (!sbp.ok()) return AddContext(sbp.status(), absl::StrCat("in \"", entry, "\""));

@@ -42,7 +42,7 @@ using NdSbp = absl::InlinedVector<Sbp, 4>;
 
 NdSbp AllBroadcast(const Mesh& mesh);
 std::string ToString(const NdSbp& sbp, const Mesh& mesh);  // "data:S0 model:B"
-// "B", "", or words "axis:sbp"; axes not named are B.
+// "B", "", or entries "axis:sbp"; axes not named are B.
 absl::StatusOr<NdSbp> ParseNdSbp(absl::string_view text, const Mesh& mesh);
 // An error unless `sbp` suits a tensor of `shape`: one entry an axis, dims within the rank, one
 // kind of P.

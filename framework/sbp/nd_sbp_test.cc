@@ -40,7 +40,8 @@ TEST(NdSbp, ErrorsNameTheWord) {
     ExpectError(ParseSbp(bad), "\"" + std::string(bad) + "\"");
   }
   ExpectError(ParseNdSbp("expert:S0", CellGrid()), "\"expert\"");
-  ExpectError(ParseNdSbp("data=S0", CellGrid()), "\"data=S0\"");
+  ExpectError(ParseNdSbp("data=S0", CellGrid()),
+              "sbp: expected AXIS:SBP, such as model:S1, got \"data=S0\"");
   ExpectError(ParseNdSbp("data:Q", CellGrid()), "\"data:Q\"");
   ExpectError(ParseNdSbp("data:S0 data:B", CellGrid()), "axis data stands twice");
   ExpectError(ParseNdSbp("data:P(sum) model:P(max)", CellGrid()), "one kind of P");

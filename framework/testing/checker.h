@@ -34,7 +34,7 @@ class Checker {
     int32_t reg = -1;  // whose token it holds; of a temporary: its number
     int64_t token = -1;
     int64_t value = 0;
-    int32_t readers = 0, unread = 0;  // now consumer; releases still owed
+    int32_t readers = 0, unread = 0;  // that read now; releases still owed
     bool writing = false;             // an instruction writes now
     bool open = false;                // first write begun, last not ended
     std::vector<int32_t> overlaps;    // buffers that share bytes

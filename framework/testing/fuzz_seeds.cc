@@ -60,7 +60,7 @@ void WriteTexts() {
   WriteMesh("pipe", "pipe=2 a=3 b_c=2", "a:S1 b_c:B");
   Write("sbp", "sbp_text", "rule", "data=1\n...mk,kn->...mn");
   Write("sbp", "sbp_text", "rule_reduced", "data=1\nbsH,v1->b");
-  Write("machine", "machine", "annotation",
+  Write("machine", "machine", "words",
         "flops_per_second=2e11 devices_per_host=4 host_latency_nanoseconds=2000");
   const std::vector<Attributes> attributes = {VariableAttributes{"normal", 0.5},
                                               FillAttributes{-0.25, {2, 3}, DType::kI32},

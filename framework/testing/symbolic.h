@@ -5,8 +5,8 @@
 //   mul         product                    sq     square             clip       1 + sum mod 7
 //   log         notes its inputs           else   7 * firing + 2 x + 3 y + 4 z ...
 // An instruction with `updates` adds its value to what is there, "subtract" subtracts; the first
-// firing of a contiguous run without an initial token begins at 0. A collective's value is the sum
-// over all members.
+// firing that adds up a token which has no initial value begins at 0. A collective's value is the
+// sum over all members.
 #ifndef SLUICE_FRAMEWORK_TESTING_SYMBOLIC_H_
 #define SLUICE_FRAMEWORK_TESTING_SYMBOLIC_H_
 

@@ -16,7 +16,7 @@ namespace sluice {
 namespace {
 
 // Megatron's two layouts: split a weight by columns, the next one by rows, and all that is left to
-// communicate is one sum a pair. On a mesh without an axis "model" the words say nothing.
+// communicate is one sum a pair. On a mesh without an axis "model" they do nothing.
 constexpr char kColumns[] = "model:S1", kRows[] = "model:S0", kSplitBias[] = "model:S0";
 
 // Where attention's rows stand in a sequence that steps go on with, and which rows they see.

@@ -40,17 +40,17 @@ void Forward(const AttentionHead& head, const float* q, const float* k, const fl
     for (int64_t group = t; group < end; group += kTileRows) {
       const int64_t rows = group + kTileRows < end ? kTileRows : end - group;
       const int64_t seen = KeysOf(head, group + rows - 1);
-      float* shard = scores + (group - t) * padded;
+      float* tile = scores + (group - t) * padded;
       MultiplyTiles<false, true>(rows, Padded(seen), head.size, q + group * head.row, {head.row, 1},
-                                 keys, padded, shard, padded);
+                                 keys, padded, tile, padded);
       float max[kLanes] = {}, sum[kLanes] = {}, log[kLanes];
       for (int64_t r = 0; r < rows; ++r) {
         const int64_t keys_of_row = KeysOf(head, group + r);
-        WeightRow(shard + r * padded, keys_of_row, seen, head.scale, max + r, sum + r);
-        DropRow(head, group + r, keys_of_row, shard + r * padded);
+        WeightRow(tile + r * padded, keys_of_row, seen, head.scale, max + r, sum + r);
+        DropRow(head, group + r, keys_of_row, tile + r * padded);
       }
       Store(log, Load(max) + Log(Load(sum)));
-      MultiplyTiles<false, true>(rows, head.size, seen, shard, {padded, 1}, v, head.row,
+      MultiplyTiles<false, true>(rows, head.size, seen, tile, {padded, 1}, v, head.row,
                                  y + group * head.row, head.row);
       for (int64_t r = 0; r < rows; ++r) {
         logsumexp[(group + r) * head.statistic] = log[r];

@@ -51,14 +51,14 @@ SLUICE_INLINE void SomeColumns(const T* x, int64_t rows, int64_t stride, float* 
   for (int g = 0; g < groups; ++g) total[g] = Splat(Op::kIdentity);
   for (int64_t begin = 0; begin < rows; begin += 64) {
     const int64_t end = begin + 64 < rows ? begin + 64 : rows;
-    F shard[groups];
-    for (int g = 0; g < groups; ++g) shard[g] = Splat(Op::kIdentity);
+    F part[groups];
+    for (int g = 0; g < groups; ++g) part[g] = Splat(Op::kIdentity);
     for (int64_t r = begin; r < end; ++r) {
       for (int g = 0; g < groups; ++g) {
-        shard[g] = Op()(shard[g], lanes(x + r * stride + g * kLanes));
+        part[g] = Op()(part[g], lanes(x + r * stride + g * kLanes));
       }
     }
-    for (int g = 0; g < groups; ++g) total[g] = Op()(total[g], shard[g]);
+    for (int g = 0; g < groups; ++g) total[g] = Op()(total[g], part[g]);
   }
   for (int g = 0; g < groups; ++g) {
     // A sum of nothing is 0, not the identity -0.

@@ -137,10 +137,10 @@ TEST(VectorTest, GeluIsAccurate) {
       float y, dx;
       loops.gelu(&at, &y, 1);
       loops.gelu_gradient(&at, &one, &dx, 1);
-      const double shard = 4e-7 + 2e-7 * std::max(0.0, -exponent);
-      ASSERT_NEAR(y, value, shard * std::abs(value) + 2e-37) << at;
+      const double relative = 4e-7 + 2e-7 * std::max(0.0, -exponent);
+      ASSERT_NEAR(y, value, relative * std::abs(value) + 2e-37) << at;
       ASSERT_NEAR(dx, slope,
-                  shard * std::abs(slope) + 4e-7 * std::min(1.0, std::abs(s * x * x)) + 3e-36)
+                  relative * std::abs(slope) + 4e-7 * std::min(1.0, std::abs(s * x * x)) + 3e-36)
           << at;
     }
   }
