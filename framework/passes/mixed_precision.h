@@ -8,9 +8,9 @@
 //   kF32     what comes in bf16 is cast up: layer norm, embeddings
 //
 // A tensor is cast once, however many read it, and what depends on parameters alone is computed
-// once a step, so a weight is cast once a step. A weight that is stored in parts (zero.h) is gathered
-// in f32 and cast where it is read, and the bf16 is kept from forward to backward: no rule lets the
-// cast follow the stored parts yet.
+// once a step, so a weight is cast once a step. A weight that is stored in parts (zero.h) is
+// gathered in f32 and cast where it is read, and the bf16 is kept from forward to backward: no rule
+// lets the cast follow the stored parts yet.
 #ifndef SLUICE_FRAMEWORK_PASSES_MIXED_PRECISION_H_
 #define SLUICE_FRAMEWORK_PASSES_MIXED_PRECISION_H_
 
