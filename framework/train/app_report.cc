@@ -59,9 +59,9 @@ void PrintSampled(const char* use, const Dataset* dataset) {
   const DataIdentity identity = dataset->identity();
   if (identity.sampled == 0) return;
   absl::PrintF(
-      "identity   the data %s is recognized by %.3g of its %.3g GB, evenly spread, and by the "
+      "identity   the data %s is recognized by %.3g %% of its bytes, evenly spread, and by the "
       "sizes of its parts; changes elsewhere are not noticed\n",
-      use, static_cast<double>(identity.sampled) / 1e9, static_cast<double>(identity.bytes) / 1e9);
+      use, 100 * static_cast<double>(identity.sampled) / static_cast<double>(identity.bytes));
 }
 
 }  // namespace

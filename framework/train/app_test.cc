@@ -208,8 +208,8 @@ TEST_F(AppTest, TrainsEvaluatesSavesAndShows) {
   ASSERT_EQ(Run({"--out=" + out_, "--micro_batches=2", "--eval_every=4"}), 0) << error_;
   for (const char* part :
        {"model      a line\n", "line       of 100 points\n", "machine    data=2 on ",
-        "identity   the data to learn from is recognized by 2e-07 of its 8e-07 GB, evenly spread",
-        "identity   the data that is held out is recognized by 2e-07 of its 8e-07 GB",
+        "identity   the data to learn from is recognized by 25 % of its bytes, evenly spread",
+        "identity   the data that is held out is recognized by 25 % of its bytes",
         "step 0: held-out loss ", ", size ", "step 8/8", " samples/s", " on 64 of 100 samples\n",
         " on all 100 samples\n", "slope ",
         "loss in squares; o: on held-out data, 64 of its samples\n", "\nheld-out loss ", ", size ",
