@@ -20,6 +20,12 @@ namespace {
 namespace fs = std::filesystem;
 
 absl::Status SystemError(absl::string_view path, absl::string_view doing, int error) {
+  // A limit on the size of files is as a disk that is full. Abseil has it as OutOfRange, by which a
+  // save says that values are not finite.
+  if (error == EFBIG) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(path, ": cannot ", doing, ": ", std::generic_category().message(error)));
+  }
   return absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot ", doing));
 }
 

@@ -245,15 +245,16 @@ absl::Status BeginFrom(const Run& run) {
 }
 
 // That all ranks learn from the same, with the same vocabulary: where they read it may differ.
-absl::Status AgreeOnData(const std::map<std::string, DataRecord>& records, const AppData& data,
-                         Session* session) {
+absl::Status AgreeOnData(const AppData& data, const std::string& path, Session* session) {
   RunFacts facts;
-  for (const auto& [name, record] : records) {
-    facts.Add(absl::StrCat("--data, ", name),
-              absl::StrCat(record.bytes, " bytes of digest ", record.digest));
+  for (const auto& [name, record] : RecordsOf(data)) {
+    const std::string value = absl::StrCat(record.bytes, " bytes of digest ", record.digest);
+    facts.Add({absl::StrCat("--data, ", name), value, absl::StrCat(path, " with ", value),
+               "all ranks need the same data, wherever it is stored"});
   }
   for (const auto& [name, text] : data.files) {
-    facts.Add(name, absl::StrCat("a file of digest ", HashText(StableHash(text))));
+    facts.Add(
+        {name, absl::StrCat("a file of digest ", HashText(StableHash(text))), "", "copy rank 0's"});
   }
   return session->Agree(facts.ToText(), [](absl::Span<const std::string> ranks) -> absl::Status {
     ASSIGN_OR_RETURN(const RunFacts first, RunFacts::FromText(ranks[0]));
@@ -272,7 +273,7 @@ absl::Status Train(const Run& run, const AppData& data) {
     RETURN_IF_ERROR(CheckSameData(run.checkpoint->meta().data, records));
   }
   const bool together = run.job.ranks() > 1;
-  if (together) RETURN_IF_ERROR(AgreeOnData(records, data, run.session));
+  if (together) RETURN_IF_ERROR(AgreeOnData(data, options.data, run.session));
   TrainerOptions trainer_options = OptionsOfTrainer(options, run.model);
   trainer_options.data = records;
   ASSIGN_OR_RETURN(trainer_options.peak_flops, PrintBeginning(options, data, run.job));
@@ -333,12 +334,15 @@ absl::Status Train(const Run& run, const AppData& data) {
 }
 
 // Shows what a checkpoint has learned.
-absl::Status Use(const App& app, const AppOptions& options, const Checkpoint& checkpoint,
-                 Session* session, Beginning* beginning) {
+absl::Status Use(const App& app, const AppOptions& options, const AppData& data,
+                 const Checkpoint& checkpoint, Session* session, Beginning* beginning) {
   const Stop& stop = options.session.stop;
+  const bool together = options.job.place.ranks > 1;
+  if (together && app.use_reads_data) {
+    RETURN_IF_ERROR(AgreeOnData(data, options.data, session));
+  }
   RETURN_IF_ERROR(LoadVariables(checkpoint, session, stop));
   beginning->Over();
-  const bool together = options.job.place.ranks > 1;
   RETURN_IF_ERROR(app.use(session, options, together ? AgreedStop(session, stop) : stop));
   return FlushOutput();  // which is all that was asked for
 }
@@ -346,17 +350,17 @@ absl::Status Use(const App& app, const AppOptions& options, const Checkpoint& ch
 // What ranks must have been told alike, and of the checkpoints that they read the bytes.
 RunFacts FactsOf(const AppOptions& options) {
   RunFacts facts;
-  for (const auto& [name, value] : options.told) facts.Add(absl::StrCat("--", name), value);
-  const auto add_checkpoint = [&facts](const char* flag, const std::string& path,
-                                       const std::string& digest) {
-    facts.Add(flag, digest, path.empty() ? "" : absl::StrCat(path, " of digest ", digest));
+  for (const auto& [name, value] : options.told) facts.Add({absl::StrCat("--", name), value});
+  const auto add_file = [&facts](const char* flag, const std::string& path,
+                                 const std::string& digest, const char* cure) {
+    const std::string shown = path.empty() ? "" : absl::StrCat(path, " of digest ", digest);
+    facts.Add({flag, digest, shown, cure});
   };
-  add_checkpoint("--resume", options.resume.checkpoint, options.resume.digest);
-  add_checkpoint("--init", options.init, options.init_digest);
-  facts.Add("--machine", options.machine_digest,
-            options.machine_file.empty()
-                ? ""
-                : absl::StrCat(options.machine_file, " of digest ", options.machine_digest));
+  const char* const copy = "copy rank 0's";
+  add_file(options.again ? "--out" : "--resume", options.resume.checkpoint, options.resume.digest,
+           options.again ? "all ranks must see the one folder of the run" : copy);
+  add_file("--init", options.init, options.init_digest, copy);
+  add_file("--machine", options.machine_file, options.machine_digest, copy);
   return facts;
 }
 
@@ -398,7 +402,8 @@ absl::Status ShareRun(Job* job, AppOptions* options, Beginning* beginning) {
     absl::StrAppend(&options->session.trace, ".rank", job->rank());
   }
   options->session.explain_html.clear();
-  return options->use ? absl::OkStatus() : CheckFolderIsShared(shared, job->rank());
+  if (options->use) return absl::OkStatus();
+  return CheckFolderIsShared(shared, job->rank(), options->job.rendezvous_limit, options->job.stop);
 }
 
 // The data is opened before a plan is compiled, so that a wrong path costs no time. Cancelled where
@@ -407,7 +412,7 @@ absl::Status WorkInFolder(const App& app, const AppOptions& options, const AppMo
                           const Job& job, Beginning* beginning, bool* started) {
   const Stop& stop = options.session.stop;
   AppData data;
-  if (!options.use) {
+  if (!options.use || app.use_reads_data) {
     ASSIGN_OR_RETURN(data, OpenData(app, options));
   }
   std::optional<Checkpoint> checkpoint;
@@ -429,7 +434,7 @@ absl::Status WorkInFolder(const App& app, const AppOptions& options, const AppMo
   if (job.ranks() == 1) RETURN_IF_ERROR(CheckStop(stop));  // several agree on it
   absl::Status status;
   if (options.use) {
-    status = Use(app, options, *checkpoint, session.get(), beginning);
+    status = Use(app, options, data, *checkpoint, session.get(), beginning);
   } else {
     status = Train({app, options, model, job, session.get(), programs[0]->graph, checkpoint, init,
                     stop, beginning},

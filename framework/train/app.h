@@ -82,6 +82,8 @@ struct App {
   std::function<absl::StatusOr<Evaluation>(Session* session, const AppData& data,
                                            const EvaluationOptions& how)>
       evaluate;
+  // Whether AppFlags::use reads the data, which `open_data` then opens as for training.
+  bool use_reads_data = false;
   // What follows training, such as a sample of what was learned; alone if AppFlags::use is given.
   // `stop` says that it should end soon. Of several ranks all do it together: `stop` is one that
   // they ask together, and what is printed is the first one's. May be unset.

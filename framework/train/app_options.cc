@@ -232,12 +232,7 @@ std::set<std::string> ToldAlike(const AppFlags& flags) {
   std::set<std::string> names = Recorded(flags);
   names.insert({"check_replicas", "explain", "change_data", "device_memory"});
   if (!flags.use.empty()) names.insert(flags.use);
-  for (const FlagGroup& group : Groups(flags)) {
-    for (const FlagEntry& entry : group.flags) {
-      if (IsPath(entry)) names.erase(entry.name);
-    }
-  }
-  return names;
+  return WithoutPaths(Groups(flags), std::move(names));
 }
 
 absl::CommandLineFlag* Find(const std::string& name) {
@@ -264,6 +259,7 @@ absl::Status ApplyPreset(const AppFlags& flags, const std::set<std::string>& giv
     std::string error;
     SLUICE_CHECK(Find(flag.first)->ParseFrom(flag.second, &error)) << flag.first << ": " << error;
   }
+  DropUnusedNesterov(given);
   return absl::OkStatus();
 }
 
@@ -501,6 +497,7 @@ absl::Status FindRun(const AppFlags& app, const std::vector<FlagGroup>& groups,
     if (again) resume = absl::GetFlag(FLAGS_out);
   }
   if (resume.empty()) return ReadInit(flags, init, options);
+  options->again = again;
   RETURN_IF_ERROR(TakeUpRun(flags, resume, again, parsed, options));
   RETURN_IF_ERROR(ApplyPreset(app, parsed->given));
   ResolveData(datasets);
@@ -541,7 +538,7 @@ absl::StatusOr<AppOptions> ParseAppOptions(const AppFlags& flags,
   RETURN_IF_ERROR(CheckNumbers());
   ReadFlags(&options);
   RETURN_IF_ERROR(ReadFinalEval(&options));
-  RETURN_IF_ERROR(ReadOptimizerFlags(parsed.given, &options.optimizer));
+  RETURN_IF_ERROR(ReadOptimizerFlags(&options.optimizer));
   RETURN_IF_ERROR(ReadMesh(&options));
   RETURN_IF_ERROR(ReadPrecisionFlags(&options));
   RETURN_IF_ERROR(ReadMachineFlag(&options));
@@ -566,8 +563,14 @@ absl::StatusOr<AppOptions> ParseAppOptions(const AppFlags& flags,
   }
   RETURN_IF_ERROR(CheckOwnFiles(options));
   options.recorded = FlagValues(groups, Recorded(flags));
-  const std::string& began_with = options.init.empty() ? options.began_with : options.init;
-  if (!began_with.empty()) options.recorded.emplace_back(kInitFlag, began_with);
+  if (!options.init.empty()) {
+    options.began_with = options.init;
+    options.began_with_digest = options.init_digest;
+  }
+  if (!options.began_with.empty()) {
+    options.recorded.emplace_back(kInitFlag, options.began_with);
+    options.recorded.emplace_back(kInitDigest, options.began_with_digest);
+  }
   options.told = FlagValues(groups, ToldAlike(flags));
   RETURN_IF_ERROR(CheckRecorded(options));
   return options;

@@ -56,10 +56,12 @@ struct AppOptions {
   std::string out;           // folder of the run
   bool out_by_time = false;  // nobody named it: where it is taken, it gets another name
   ResumePoint resume;        // without a checkpoint: from the start
+  bool again = false;  // it was found in `out`: the command that began the run was given again
   bool change_data = false;
   std::string init;         // a checkpoint whose parameters a new run begins with; empty: anew
   std::string init_digest;  // Checkpoint::digest of it
-  std::string began_with;   // of a run that goes on: its --init
+  // Of a run that goes on: its --init, and the digest of that; empty where it was begun anew.
+  std::string began_with, began_with_digest;
   std::vector<std::string> changed;  // of a run that goes on: "--lr=0.2, was 0.1"
   int64_t batch = 1;                 // samples a step
   LearningRateSchedule schedule;

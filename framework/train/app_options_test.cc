@@ -354,6 +354,11 @@ TEST_F(AppOptionsTest, TheSameCommandAgainGoesOnWithItsRun) {
   EXPECT_EQ(again->schedule.peak, 0.5);
   EXPECT_EQ(width_, 64);
   EXPECT_TRUE(again->changed.empty());
+  // Of the same data elsewhere, as hosts may have it, nobody can tell yet.
+  std::ofstream(run + "/data") << "1\n";
+  std::vector<std::string> elsewhere = command;
+  elsewhere.push_back("--data=" + run + "/data");
+  EXPECT_EQ(Parse(elsewhere)->resume.checkpoint, checkpoint);
   // A path, a wait or a thread more make no other run.
   EXPECT_EQ(Parse({"--out=" + run, "--preset=wide", "--lr=0.50", "--threads=1", "--explain_html=p"})
                 ->resume.checkpoint,
@@ -382,7 +387,9 @@ TEST_F(AppOptionsTest, WhichCheckpointARunBeganWithIsRecordedAndNotTakenUp) {
   const AppOptions options = *Parse({"--init=" + init, "--out=" + run});
   EXPECT_EQ(options.init, init);
   EXPECT_EQ(options.init_digest, Checkpoint::Load(init)->digest());
-  EXPECT_EQ(options.recorded.back(), std::pair(std::string("init"), init));
+  const std::pair<std::string, std::string> path = {"init", init};
+  const std::pair<std::string, std::string> digest = {"init_digest", options.init_digest};
+  EXPECT_THAT(options.recorded, ::testing::IsSupersetOf({path, digest}));
   Save(options, run, 5);
   // The same command goes on, and begins with nothing; the record stays.
   for (const std::vector<std::string>& command :
@@ -390,8 +397,15 @@ TEST_F(AppOptionsTest, WhichCheckpointARunBeganWithIsRecordedAndNotTakenUp) {
     const absl::StatusOr<AppOptions> again = Parse(command);
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(again->init, "");
-    EXPECT_EQ(again->recorded.back(), std::pair(std::string("init"), init));
+    EXPECT_THAT(again->recorded, ::testing::IsSupersetOf({path, digest}));
   }
+  // So does one that has a copy of the checkpoint, or knows where it was.
+  const std::string copy = Folder("copy");
+  fs::remove_all(copy);
+  fs::copy(init, copy, fs::copy_options::recursive);
+  EXPECT_EQ(Parse({"--init=" + copy, "--out=" + run})->resume.run, run);
+  const std::string other = Save(*Parse({"--width=2"}), Folder("other"), 10);
+  EXPECT_THAT(Error({"--init=" + other, "--out=" + run}), HasSubstr("other options (--init="));
   EXPECT_THAT(Error({"--out=" + run}), HasSubstr("other options (--init=" + init + ")"));
   // Depth does not show in the shapes of its parameters.
   EXPECT_EQ(Error({"--init=" + init, "--depth=3"}),
@@ -407,6 +421,10 @@ TEST_F(AppOptionsTest, APresetsOwnFormOfAnOptimizerGoesWithItsOptimizer) {
                       std::pair<std::string, std::string>("nesterov", "false")),
             other.recorded.end());
   EXPECT_FALSE(Parse({"--preset=moving", "--momentum=0"})->optimizer.nesterov);
+  const std::string run = Folder("moving");
+  const std::vector<std::string> command = {"--preset=moving", "--optimizer=adamw", "--out=" + run};
+  const std::string checkpoint = Save(*Parse(command), run, 5);
+  EXPECT_EQ(Parse(command)->resume.checkpoint, checkpoint) << "the same command again";
   EXPECT_THAT(Error({"--optimizer=adamw", "--nesterov"}), HasSubstr("--nesterov: expected"));
 }
 

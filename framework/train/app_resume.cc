@@ -62,6 +62,22 @@ bool ChangesTensors(const AppFlags& app, const Change& change) {
   return app.shape.count(change.name) > 0 || change.name == "optimizer" || change.name == "batch";
 }
 
+// "" where nothing is recorded.
+std::string ValueOf(const Values& recorded, const char* name) {
+  const auto found = recorded.find(name);
+  return found == recorded.end() ? "" : found->second;
+}
+
+// Whether a run with these options began with the checkpoint `init`, or anew where that is "". The
+// run needs it no longer, so it may be gone: then its path tells.
+bool BeganWith(const Values& recorded, const std::string& init) {
+  if (ValueOf(recorded, kInitFlag) == init) return true;
+  const std::string digest = ValueOf(recorded, kInitDigest);
+  if (init.empty() || digest.empty()) return false;
+  const absl::StatusOr<Checkpoint> checkpoint = Checkpoint::Load(init);
+  return checkpoint.ok() && checkpoint->digest() == digest;
+}
+
 }  // namespace
 
 absl::Status TakeUpRun(const RunFlags& flags, const std::string& path, bool again,
@@ -76,6 +92,9 @@ absl::Status TakeUpRun(const RunFlags& flags, const std::string& path, bool agai
   options->resume.digest = checkpoint.digest();
   Values recorded = checkpoint.meta().options;
   if (const auto init = recorded.extract(kInitFlag)) options->began_with = init.mapped();
+  if (const auto digest = recorded.extract(kInitDigest)) {
+    options->began_with_digest = digest.mapped();
+  }
   for (const Change& change : ChangesOf(flags, recorded, parsed->given)) {
     if (ChangesTensors(flags.app, change)) {
       const bool shape = flags.app.shape.count(change.name) > 0;
@@ -104,10 +123,11 @@ absl::StatusOr<bool> GoesOnWithRun(const RunFlags& flags, const LaunchPlace& pla
   if (!checkpoint.ok()) return true;  // taking it up looks for an earlier one, or says why not
   const Values& recorded = checkpoint->meta().options;
   std::vector<std::string> others;
-  const auto began_with = recorded.find(kInitFlag);
-  const std::string before = began_with == recorded.end() ? "" : began_with->second;
-  if (before != init) others.push_back(absl::StrCat("--", kInitFlag, "=", before));
-  for (const Change& change : ChangesOf(flags, recorded, flags.recorded)) {
+  if (!BeganWith(recorded, init)) {
+    others.push_back(absl::StrCat("--", kInitFlag, "=", ValueOf(recorded, kInitFlag)));
+  }
+  const std::set<std::string> compared = WithoutPaths(flags.groups, flags.recorded);
+  for (const Change& change : ChangesOf(flags, recorded, compared)) {
     others.push_back(absl::StrCat("--", change.name, "=", change.before));
   }
   if (others.empty()) return true;

@@ -18,6 +18,8 @@ namespace sluice {
 // The recorded flag that says which checkpoint a run began with (--init). Unlike the others it is
 // not taken up by --resume, because a checkpoint must not name a file that this process reads.
 constexpr char kInitFlag[] = "init";
+// Beside it, what Checkpoint::digest gave: the same checkpoint may be stored elsewhere.
+constexpr char kInitDigest[] = "init_digest";
 
 // What a run that goes on needs to know of the flags of a program.
 struct RunFlags {
@@ -36,7 +38,8 @@ absl::Status TakeUpRun(const RunFlags& flags, const std::string& path, bool agai
 // Whether the command line goes on with the run in the folder --out, as the very command that began
 // it does when it is given again: by people, by Slurm, by a launcher that restarts a job. A run
 // that has saved nothing begins anew. The flags have been read, and the preset applied.
-// AlreadyExists where the run there has other options: they are named.
+// Paths are no options: what is read by them is compared when the run goes on. AlreadyExists where
+// the run there has other options: they are named.
 absl::StatusOr<bool> GoesOnWithRun(const RunFlags& flags, const LaunchPlace& place,
                                    const std::string& out, const std::string& init);
 

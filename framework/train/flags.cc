@@ -90,6 +90,16 @@ bool IsPath(const FlagEntry& entry) {
          entry.value == "FOLDER";
 }
 
+std::set<std::string> WithoutPaths(absl::Span<const FlagGroup> groups,
+                                   std::set<std::string> names) {
+  for (const FlagGroup& group : groups) {
+    for (const FlagEntry& entry : group.flags) {
+      if (IsPath(entry)) names.erase(entry.name);
+    }
+  }
+  return names;
+}
+
 absl::Status ParseFlags(absl::Span<const FlagGroup> groups,
                         const std::vector<std::string>& arguments, ParsedFlags* parsed) {
   for (size_t i = 0; i < arguments.size(); ++i) {

@@ -31,6 +31,9 @@ struct FlagGroup {
   std::vector<FlagEntry> flags;
 };
 
+// Returns those of `names` whose values are no paths.
+std::set<std::string> WithoutPaths(absl::Span<const FlagGroup> groups, std::set<std::string> names);
+
 struct ParsedFlags {
   bool help = false;            // --help or -h stood somewhere
   std::set<std::string> given;  // names of the flags that stood on the command line

@@ -25,7 +25,12 @@ ABSL_FLAG(double, trust_coefficient, 0.001,
 
 namespace sluice {
 
-absl::Status ReadOptimizerFlags(const std::set<std::string>& given, OptimizerOptions* optimizer) {
+void DropUnusedNesterov(const std::set<std::string>& given) {
+  const bool moves = absl::GetFlag(FLAGS_optimizer) == "sgd" && absl::GetFlag(FLAGS_momentum) > 0;
+  if (!moves && given.count("nesterov") == 0) absl::SetFlag(&FLAGS_nesterov, false);
+}
+
+absl::Status ReadOptimizerFlags(OptimizerOptions* optimizer) {
   const std::string name = absl::GetFlag(FLAGS_optimizer);
   const std::map<std::string, OptimizerOptions::Kind> kinds = {
       {"adamw", OptimizerOptions::kAdamW},
@@ -59,10 +64,6 @@ absl::Status ReadOptimizerFlags(const std::set<std::string>& given, OptimizerOpt
   RETURN_IF_ERROR(CheckFlag("clip", optimizer->clip, 0, 1e9));
   RETURN_IF_ERROR(CheckFlag("weight_decay", optimizer->weight_decay, 0, 100));
   const bool moves = optimizer->kind == OptimizerOptions::kSgd && optimizer->momentum > 0;
-  if (!moves && given.count("nesterov") == 0) {
-    absl::SetFlag(&FLAGS_nesterov, false);
-    optimizer->nesterov = false;
-  }
   if (optimizer->dampening > 0 && (!moves || optimizer->nesterov)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--dampening: expected --optimizer=sgd and a momentum above 0 that is not Nesterov's, got ",

@@ -11,10 +11,13 @@
 
 namespace sluice {
 
-// Reads them. `given` are the flags that stood on the command line or that a run recorded: what a
-// preset says of another optimizer's form is left out, where the user asks for a rule that lacks
-// it. InvalidArgument names a flag that is out of range, or that does not go with the rule.
-absl::Status ReadOptimizerFlags(const std::set<std::string>& given, OptimizerOptions* optimizer);
+// Clears a preset's --nesterov where the user asks for a rule that has no such form. `given` are
+// the flags that stood on the command line or that a run recorded.
+void DropUnusedNesterov(const std::set<std::string>& given);
+
+// Reads the flags. InvalidArgument names one that is out of range, or that does not go with the
+// rule.
+absl::Status ReadOptimizerFlags(OptimizerOptions* optimizer);
 
 }  // namespace sluice
 

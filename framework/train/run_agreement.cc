@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
 #include "framework/base/status.h"
+#include "framework/base/stop.h"
 #include "framework/train/run_lock.h"
 
 namespace sluice {
@@ -34,49 +35,51 @@ absl::StatusOr<std::vector<std::string>> ParseLine(absl::string_view line, size_
 
 }  // namespace
 
-void RunFacts::Add(std::string name, std::string value, std::string shown) {
-  if (shown.empty()) shown = value;
-  facts_.push_back({std::move(name), std::move(value), std::move(shown)});
+void RunFacts::Add(RunFact fact) {
+  if (fact.shown.empty()) fact.shown = fact.value;
+  facts_.push_back(std::move(fact));
 }
 
 std::string RunFacts::ToText() const {
   std::string text;
-  for (const Fact& fact : facts_) AppendLine({fact.name, fact.value, fact.shown}, &text);
+  for (const RunFact& fact : facts_) {
+    AppendLine({fact.name, fact.value, fact.shown, fact.cure}, &text);
+  }
   return text;
 }
 
 absl::StatusOr<RunFacts> RunFacts::FromText(absl::string_view text) {
   RunFacts facts;
   for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
-    ASSIGN_OR_RETURN(const std::vector<std::string> fields, ParseLine(line, 3));
-    facts.facts_.push_back({fields[0], fields[1], fields[2]});
+    ASSIGN_OR_RETURN(const std::vector<std::string> fields, ParseLine(line, 4));
+    facts.facts_.push_back({fields[0], fields[1], fields[2], fields[3]});
   }
   return facts;
 }
 
-const RunFacts::Fact* RunFacts::Find(absl::string_view name) const {
-  for (const Fact& fact : facts_) {
+const RunFact* RunFacts::Find(absl::string_view name) const {
+  for (const RunFact& fact : facts_) {
     if (fact.name == name) return &fact;
   }
   return nullptr;
 }
 
 absl::Status RunFacts::CheckSame(const RunFacts& other, int rank) const {
-  const auto differ = [rank](absl::string_view name, absl::string_view first,
-                             absl::string_view mine) {
+  const auto differ = [rank](const RunFact& fact, absl::string_view first, absl::string_view mine) {
     const auto shown = [](absl::string_view text) {
       return text.empty() ? absl::string_view("nothing") : text;
     };
-    return absl::FailedPreconditionError(absl::StrCat(
-        name, ": expected ", shown(first), ", as on rank 0, got ", shown(mine), " on rank ", rank));
+    return absl::FailedPreconditionError(
+        absl::StrCat(fact.name, ": expected ", shown(first), ", as on rank 0, got ", shown(mine),
+                     " on rank ", rank, fact.cure.empty() ? "" : "; ", fact.cure));
   };
-  for (const Fact& fact : facts_) {
-    const Fact* mine = other.Find(fact.name);
-    if (mine == nullptr) return differ(fact.name, fact.shown, "");
-    if (mine->value != fact.value) return differ(fact.name, fact.shown, mine->shown);
+  for (const RunFact& fact : facts_) {
+    const RunFact* mine = other.Find(fact.name);
+    if (mine == nullptr && !fact.value.empty()) return differ(fact, fact.shown, "");
+    if (mine != nullptr && mine->value != fact.value) return differ(fact, fact.shown, mine->shown);
   }
-  for (const Fact& fact : other.facts_) {
-    if (Find(fact.name) == nullptr) return differ(fact.name, "", fact.shown);
+  for (const RunFact& fact : other.facts_) {
+    if (Find(fact.name) == nullptr && !fact.value.empty()) return differ(fact, "", fact.shown);
   }
   return absl::OkStatus();
 }
@@ -104,8 +107,8 @@ absl::StatusOr<SharedRun> SharedRun::FromText(absl::string_view text) {
   return run;
 }
 
-absl::Status CheckFolderIsShared(const SharedRun& shared, int rank,
-                                 std::chrono::milliseconds limit) {
+absl::Status CheckFolderIsShared(const SharedRun& shared, int rank, std::chrono::milliseconds limit,
+                                 const Stop& stop) {
   if (shared.holder.empty()) return absl::OkStatus();
   const std::string path = absl::StrCat(shared.out, "/", kRunLock);
   const auto deadline = std::chrono::steady_clock::now() + limit;
@@ -115,6 +118,7 @@ absl::Status CheckFolderIsShared(const SharedRun& shared, int rank,
     std::ifstream file(path);
     got.clear();
     if (std::getline(file, got) && got == shared.holder) return absl::OkStatus();
+    RETURN_IF_ERROR(CheckStop(stop));
     if (std::chrono::steady_clock::now() >= deadline) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }

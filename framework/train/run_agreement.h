@@ -12,14 +12,20 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "framework/base/stop.h"
 
 namespace sluice {
 
+struct RunFact {
+  std::string name;        // begins the error where ranks differ: "--seed", "--data, held-out"
+  std::string value;       // what is compared; empty: as if there were no such fact
+  std::string shown = {};  // what the error says of each side, if that is not the value
+  std::string cure = {};   // what ends the error, if that needs saying
+};
+
 class RunFacts {
  public:
-  // `name` begins the error where ranks differ: "--seed", "held-out data". `shown` is what it says
-  // of each side, if that is not the value.
-  void Add(std::string name, std::string value, std::string shown = "");
+  void Add(RunFact fact);
 
   // For another rank, and back from its text. DataLoss where the text is none that ToText gave.
   std::string ToText() const;
@@ -30,12 +36,9 @@ class RunFacts {
   absl::Status CheckSame(const RunFacts& other, int rank) const;
 
  private:
-  struct Fact {
-    std::string name, value, shown;
-  };
-  const Fact* Find(absl::string_view name) const;
+  const RunFact* Find(absl::string_view name) const;
 
-  std::vector<Fact> facts_;
+  std::vector<RunFact> facts_;
 };
 
 // What the first rank says of the run that all of them write together.
@@ -49,9 +52,10 @@ struct SharedRun {
 };
 
 // Whether this rank sees the folder that rank 0 has locked. FailedPrecondition where it has not
-// shown within `limit`: a checkpoint whose parts lie in folders of several hosts is none.
-absl::Status CheckFolderIsShared(const SharedRun& shared, int rank,
-                                 std::chrono::milliseconds limit = std::chrono::seconds(5));
+// shown within `limit`: a checkpoint whose parts lie in folders of several hosts is none. Network
+// file systems may show for a minute what was there before. Cancelled where `stop` says so.
+absl::Status CheckFolderIsShared(const SharedRun& shared, int rank, std::chrono::milliseconds limit,
+                                 const Stop& stop);
 
 }  // namespace sluice
 

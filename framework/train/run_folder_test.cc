@@ -124,6 +124,8 @@ TEST_F(RunFolderTest, AFolderThatIsMovedOrReplacedIsNoticed) {
   const auto own = TakeRun(run, /*by_time=*/false, {});
   ASSERT_TRUE(own.ok()) << own.status();
   EXPECT_TRUE(own->IsInPlace());
+  fs::remove(run + "/run.lock");
+  EXPECT_TRUE(own->IsInPlace()) << "somebody took the file for one that is left over";
   fs::rename(run, run + "-elsewhere");
   EXPECT_FALSE(own->IsInPlace());
   Touch("moved/run.lock");

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -116,6 +117,10 @@ RunLock::RunLock(RunLock&& other) noexcept
 
 bool RunLock::IsInPlace() const {
   struct stat info;
+  // The folder itself tells, because people remove the file.
+  if (folder_ >= 0) {
+    return fstat(folder_, &info) == 0 && IsAt(std::filesystem::path(path_).parent_path(), info);
+  }
   return descriptor_ >= 0 && fstat(descriptor_, &info) == 0 && IsAt(path_, info);
 }
 

@@ -28,7 +28,8 @@ class RunLock {
   // What the file says of this process: one line, which no other process writes. Empty where it
   // could not be written.
   const std::string& holder() const { return holder_; }
-  // Whether the file is still at its path: else the folder around it was moved or replaced.
+  // Whether the folder is still at its path, and was not moved or replaced. Where it could not be
+  // opened, or is none, the file is looked for instead.
   bool IsInPlace() const;
   // Whether there was no such file before, or nobody had ever had it.
   bool fresh() const { return fresh_; }

@@ -32,20 +32,6 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// A figure that is not finite tells of weights that are not worth keeping, though the loss of
-// training may still be.
-absl::Status CheckFinite(absl::Span<const Metric> metrics, const Evaluation& evaluation,
-                         int64_t step) {
-  for (size_t i = 0; i < metrics.size(); ++i) {
-    if (std::isfinite(evaluation.values[i]) || metrics[i].may_be_undefined) continue;
-    return absl::FailedPreconditionError(
-        absl::StrFormat("step %d: expected a finite held-out %s, got %g; a lower --lr may help, "
-                        "--check_nan names the op",
-                        step, metrics[i].name, evaluation.values[i]));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 Stop AgreedStop(Session* session, Stop own) {
@@ -122,9 +108,10 @@ absl::StatusOr<TrainingRecord> Trainer::Run() {
 
 absl::Status Trainer::RunToEnd() {
   RETURN_IF_ERROR(Evaluate(EvaluationKind::kDuringTraining));
+  RETURN_IF_ERROR(CheckEvaluated());
   while (record_.steps_done < options_.schedule.steps && !record_.stopped) {
     RETURN_IF_ERROR(RunSteps(NextStop(record_.steps_done)));
-    RETURN_IF_ERROR(MeasurePeakAgain());
+    MeasurePeakAgain();
     RETURN_IF_ERROR(DoWhatIsDue());
   }
   if (saved_ != record_.steps_done) RETURN_IF_ERROR(Save());
@@ -132,7 +119,8 @@ absl::Status Trainer::RunToEnd() {
   // What was learned is on disk before: to judge all held-out data may take hours, in which data
   // may turn out to be damaged and processes may be killed.
   RETURN_IF_ERROR(FinishSave(/*wait=*/true));
-  return Evaluate(EvaluationKind::kAtEnd);
+  RETURN_IF_ERROR(Evaluate(EvaluationKind::kAtEnd));
+  return CheckEvaluated();
 }
 
 absl::Status Trainer::DoWhatIsDue() {
@@ -144,21 +132,35 @@ absl::Status Trainer::DoWhatIsDue() {
   const bool saves = IsDue(options_.save_every) || ends;
   const bool evaluates = IsDue(options_.eval_every) || ends;
   if (!record_.stopped && (evaluates || (saves && !options_.keep_best.empty()))) {
-    RETURN_IF_ERROR(Evaluate(EvaluationKind::kDuringTraining));
+    const absl::Status evaluated = Evaluate(EvaluationKind::kDuringTraining);
+    // Held-out data that cannot be read costs no save. Of several ranks the others wait in the
+    // evaluation for the one that could not, and have no part in a save.
+    if (!evaluated.ok() && saves && options_.ranks == 1) Save().IgnoreError();
+    RETURN_IF_ERROR(evaluated);
+    RETURN_IF_ERROR(CheckEvaluated());
   }
   return saves ? Save() : absl::OkStatus();
 }
 
-absl::Status Trainer::MeasurePeakAgain() {
-  if (!beaten_ || peaks_measured_ == kMostPeaks || !options_.measure_peak) return absl::OkStatus();
+void Trainer::MeasurePeakAgain() {
+  if (!beaten_ || peaks_measured_ == kMostPeaks || !options_.measure_peak) return;
   beaten_ = false;
   ++peaks_measured_;
-  ASSIGN_OR_RETURN(const double measured, options_.measure_peak());
-  peak_flops_ = std::max(peak_flops_, measured);
-  printer_->Print(absl::StrFormat(
-      "matmuls reach %.0f GFLOP/s, measured again: the machine was busy the first time",
-      peak_flops_ / 1e9));
-  return absl::OkStatus();
+  const absl::StatusOr<double> measured = options_.measure_peak();
+  if (!measured.ok()) {
+    printer_->Print(absl::StrCat("warning: what matmuls reach could not be measured again: ",
+                                 measured.status().message()));
+  } else if (*measured > peak_flops_) {
+    peak_flops_ = *measured;
+    printer_->Print(absl::StrFormat(
+        "matmuls reach %.0f GFLOP/s, measured again: the machine was busy the first time",
+        peak_flops_ / 1e9));
+  } else {
+    printer_->Print(absl::StrFormat(
+        "matmuls reach at least the %.0f GFLOP/s of a step: the machine is busy while they are "
+        "measured",
+        peak_flops_ / 1e9));
+  }
 }
 
 // Keeps as many steps in flight as a session holds, so that a device never waits for this loop.
@@ -260,7 +262,24 @@ absl::Status Trainer::Evaluate(EvaluationKind kind) {
   }
   printer_->Print(
       absl::StrFormat("step %d: held-out %s", step, EvaluationText(task_.metrics, evaluation)));
-  return CheckFinite(task_.metrics, evaluation, step);
+  return absl::OkStatus();
+}
+
+// A figure that is not finite tells of weights that are not worth keeping, though the loss of
+// training may still be.
+absl::Status Trainer::CheckEvaluated() {
+  if (evaluated_ != record_.steps_done || !is_first()) return absl::OkStatus();
+  for (size_t i = 0; i < task_.metrics.size(); ++i) {
+    const double value = record_.newest_evaluation->values[i];
+    if (std::isfinite(value) || task_.metrics[i].may_be_undefined) continue;
+    const bool saved = saved_ == evaluated_ && !record_.checkpoint.empty();
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "step %d: expected a finite held-out %s, got %g%s; a lower --lr may help, --check_nan "
+        "names the op",
+        evaluated_, task_.metrics[i].name, value,
+        saved ? absl::StrCat(" of the weights in ", record_.checkpoint) : ""));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Trainer::Save() {

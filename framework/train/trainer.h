@@ -118,8 +118,9 @@ class Trainer {
 
   // Runs to the last step, or until asked to stop; both end with a checkpoint, and only then with
   // the evaluation at the end. An error of the session, and a loss, a figure of held-out data or a
-  // variable that is not finite, end the run without one: earlier ones stay. A disk that takes no
-  // checkpoint, or no line of the log, costs a warning: the next save point tries again.
+  // variable that is not finite, end the run without one of that step: earlier ones stay. A disk
+  // that takes no checkpoint, or no line of the log, costs a warning: the next save point tries
+  // again.
   absl::StatusOr<TrainingRecord> Run();
 
  private:
@@ -131,7 +132,9 @@ class Trainer {
   absl::Status DoWhatIsDue();
   bool IsDue(int64_t every) const { return every > 0 && record_.steps_done % every == 0; }
   absl::Status Evaluate(EvaluationKind kind);
-  absl::Status MeasurePeakAgain();
+  // An error where a figure of this step's evaluation is not finite.
+  absl::Status CheckEvaluated();
+  void MeasurePeakAgain();
   // Waits for the save before. An error only of the session or of what is to be saved; of the disk,
   // record_.last_save.
   absl::Status Save();

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "framework/base/status.h"
 #include "framework/checkpoint/checkpoint.h"
+#include "framework/train/app_resume.h"
 #include "models/bert/presets.h"
 
 ABSL_FLAG(int64_t, layers, 0, "transformer blocks");
@@ -83,7 +84,8 @@ std::vector<std::string> ClassifyingRun(const AppOptions& options, const std::st
   const std::string folder = absl::StrCat(run, "/classify");
   if (LatestCheckpoint(folder + "/checkpoints").ok()) return {absl::StrCat("--resume=", folder)};
   // All but what the preset knows better, and what the first run was for.
-  const std::set<std::string> of_the_first = {"preset", "task", "steps", "warmup", "lr"};
+  const std::set<std::string> of_the_first = {"preset", "task",      "steps",   "warmup",
+                                              "lr",     "keep_best", kInitFlag, kInitDigest};
   std::vector<std::string> arguments;
   for (const auto& [name, value] : options.recorded) {
     if (of_the_first.count(name) == 0) arguments.push_back(absl::StrCat("--", name, "=", value));

@@ -82,11 +82,12 @@ TEST_F(OptionsTest, FlagsGoOverThePreset) {
 
 // The second run is as the first but for what a preset knows, and goes on where it has begun.
 TEST_F(OptionsTest, ClassesAreLearnedAsWordsWere) {
-  const auto options =
-      Parse({"--data=some/text", "--mesh=data=2 pipe=3", "--hidden=64", "--seed=7", "--steps=30"});
-  ASSERT_TRUE(options.ok()) << options.status();
   const std::string run = ::testing::TempDir() + "/words";
   WriteCheckpoint(run, 30);
+  const auto options =
+      Parse({"--data=some/text", "--mesh=data=2 pipe=3", "--hidden=64", "--seed=7", "--steps=30",
+             "--keep_best=masked_loss", "--init=" + run + "/checkpoints/step-000030"});
+  ASSERT_TRUE(options.ok()) << options.status();
   const std::vector<std::string> arguments = ClassifyingRun(app_, run, 30);
   const auto second = Parse(arguments);
   ASSERT_TRUE(second.ok()) << second.status();
@@ -96,6 +97,7 @@ TEST_F(OptionsTest, ClassesAreLearnedAsWordsWere) {
   EXPECT_EQ(app_.stages, 3);
   EXPECT_EQ(app_.session.seed, 7u);
   EXPECT_EQ(app_.schedule.steps, 1200);
+  EXPECT_EQ(app_.keep_best, "") << "classes have no masked words";
   EXPECT_EQ(app_.init, run + "/checkpoints/step-000030");
   EXPECT_EQ(app_.out, run + "/classify");
 }

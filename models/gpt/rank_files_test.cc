@@ -76,8 +76,9 @@ TEST_F(RankFilesTest, CompareTheCheckpointsThatTheyBeginWith) {
 TEST_F(RankFilesTest, RefuseAFolderThatTheyDoNotShare) {
   fs::create_directories(folder() + "/elsewhere");
   const std::string address = FreeAddress();
-  std::vector<std::string> arguments = Small(
-      {"--out=run", "--data=" + folder() + "/text.txt", "--ranks=2", "--rendezvous=" + address});
+  std::vector<std::string> arguments =
+      Small({"--out=run", "--data=" + folder() + "/text.txt", "--ranks=2",
+             "--rendezvous=" + address, "--rendezvous_limit=3"});
   std::vector<pid_t> ranks;
   for (const std::string rank : {"0", "1"}) {
     arguments.push_back("--rank=" + rank);

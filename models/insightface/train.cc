@@ -129,12 +129,9 @@ int Main(int argc, char** argv) {
   app.evaluate = [&sets](Session* session, const AppData&, const EvaluationOptions& how) {
     return Evaluate(session, sets, how);
   };
+  app.use_reads_data = true;
   app.use = [&](Session* session, const AppOptions& options,
                 const std::function<bool()>& stop) -> absl::Status {
-    if (options.use) {
-      ASSIGN_OR_RETURN(FaceData data, OpenFaceData(options.data, face.data));
-      sets = std::move(data.sets);
-    }
     return PrintRoc(session, sets, options, stop);
   };
   return RunApp(app, argc, argv);
