@@ -1,15 +1,18 @@
 #include "framework/base/cores.h"
 
 #include <sched.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstddef>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -81,16 +84,46 @@ int CoresOfAffinity() {
   return cores > 0 ? cores : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
+// The processes of this host that run the same program, this one included, as far as they may be
+// seen: a container shows its own alone, and others' programs may not be looked at.
+std::vector<pid_t> ProcessesOfThisProgram() {
+  std::vector<pid_t> processes;
+  struct stat own, other;
+  if (stat("/proc/self/exe", &own) != 0) return processes;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    pid_t process = 0;
+    if (!absl::SimpleAtoi(entry.path().filename().string(), &process)) continue;
+    if (stat((entry.path() / "exe").c_str(), &other) != 0) continue;
+    if (other.st_dev == own.st_dev && other.st_ino == own.st_ino) processes.push_back(process);
+  }
+  return processes;
+}
+
+// How many of the `processes` that a job has here share the cores of this one. torchrun leaves all
+// of them all cores; mpirun and srun may bind each to its own; Slurm may give those of a step some
+// cores together, which their parent does not have alone. So cores are compared with those of the
+// others. Where these are not to be seen, what the parent may use tells whether anybody has bound
+// this process.
+int ProcessesOnTheseCores(int processes) {
+  const std::vector<int> own = AffinityOf(0);
+  const std::vector<pid_t> seen = ProcessesOfThisProgram();
+  if (static_cast<int>(seen.size()) < processes) {
+    const std::vector<int> parent = AffinityOf(getppid());
+    return parent.empty() || own == parent ? processes : 1;
+  }
+  const auto sharing = std::count_if(seen.begin(), seen.end(),
+                                     [&](pid_t other) { return AffinityOf(other) == own; });
+  return std::clamp(static_cast<int>(sharing), 1, processes);
+}
+
 }  // namespace
 
 int UsableCores(const std::string& root) { return AtMost(CoresOfAffinity(), CoresOfQuotas(root)); }
 
 int CoresOfOneProcess(int processes) {
-  const double quota = CoresOfQuotas("") / processes;
-  const std::vector<int> own = AffinityOf(0), parent = AffinityOf(getppid());
-  const bool inherited = parent.empty() || own == parent;
-  const int cores = inherited ? CoresOfAffinity() / processes : CoresOfAffinity();
-  return AtMost(cores, quota);
+  return AtMost(CoresOfAffinity() / ProcessesOnTheseCores(processes),
+                CoresOfQuotas("") / processes);
 }
 
 }  // namespace sluice

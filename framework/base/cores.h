@@ -12,9 +12,9 @@ namespace sluice {
 // /sys are looked for, for tests.
 int UsableCores(const std::string& root = "");
 
-// The cores that this process should use where `processes` of a job run on this host: its affinity,
-// where whoever started it gave it cores of its own, as launchers do, and else an equal share of
-// what all of them may use. At least 1.
+// The cores that this process should use where `processes` of a job run on this host: those of its
+// affinity, shared equally with the processes that have the same, and no more than its share of the
+// quota. At least 1. All of the processes have been started.
 int CoresOfOneProcess(int processes);
 
 }  // namespace sluice

@@ -1,6 +1,9 @@
 #include "framework/base/cores.h"
 
 #include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -65,6 +68,34 @@ TEST_F(CoresTest, OnlyCoresOfTheAffinityCount) {
   EXPECT_EQ(UsableCores(root_), all_);
   EXPECT_EQ(CoresOfOneProcess(all_), 1);
   EXPECT_EQ(CoresOfOneProcess(1), UsableCores());
+}
+
+// As Slurm starts the tasks of a step: all have the same cores, which are not their parent's.
+TEST_F(CoresTest, CoresThatProcessesShareAreDivided) {
+  if (all_ < 2) GTEST_SKIP() << "one core";
+  cpu_set_t before, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  CPU_ZERO(&one);
+  for (int core = 0; CPU_COUNT(&one) == 0; ++core) {
+    if (CPU_ISSET(core, &before)) CPU_SET(core, &one);
+  }
+  const pid_t waiting = fork();
+  if (waiting == 0) {
+    pause();
+    _exit(0);
+  }
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  const pid_t asking = fork();
+  if (asking == 0) {
+    const bool set = sched_setaffinity(0, sizeof(before), &before) == 0;
+    _exit(set ? CoresOfOneProcess(2) : 0);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(asking, &status, 0), asking);
+  EXPECT_EQ(WEXITSTATUS(status), all_ / 2);
+  kill(waiting, SIGKILL);
+  waitpid(waiting, nullptr, 0);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
 }
 
 }  // namespace
