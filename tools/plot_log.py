@@ -4,8 +4,8 @@
 
 Every metric of the evaluations (loss, accuracy) is a line of its own; losses share the left axis, all else, shares of 1 as a
 rule, the right one. Values of the subset that is evaluated during training (val_subset_loss) are hollow dots that a line joins,
-values of everything that was held out (val_loss) filled ones: they are of other samples, and no line joins the two kinds. The
-SVG needs nothing else and has no colors that a dark page hides.
+values of everything that was held out (val_loss) filled ones, and those of a part of it after the last step (val_final_loss)
+hollow ones: they are of other samples, and no line joins the kinds. The SVG needs nothing else and has no colors that a dark page hides.
 """
 
 import argparse
@@ -16,11 +16,17 @@ import sys
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 360, 56, 56, 40, 40
 COLORS = ("#4878a8", "#c44e52", "#4a9a5a", "#8a62b0", "#b07830", "#3f9aa5")
-SUBSET, ALL = "val_subset_", "val_"  # in the log, before the name of a metric
+SUBSET, FINAL, ALL = "val_subset_", "val_final_", "val_"  # in the log, before the name of a metric
+_COUNT = "samples"  # and before how many samples the values are of
 
 
 class Error(Exception):
     """What went wrong, in one line."""
+
+
+def _name(key):
+    """The metric that a key of the log has values of; "" of none."""
+    return next((key.removeprefix(kind) for kind in (SUBSET, FINAL, ALL) if key.startswith(kind)), "")
 
 
 def read(path):
@@ -37,7 +43,7 @@ def read(path):
                 if isinstance(record.get("loss"), (int, float)):
                     losses.append((step, record["loss"]))
                 for key, value in record.items():
-                    if key.startswith("val_") and isinstance(value, (int, float)):
+                    if _name(key) not in ("", _COUNT) and isinstance(value, (int, float)):
                         metrics.setdefault(key, []).append((step, value))
     except OSError as error:
         raise Error("%s: %s" % (path, error.strerror)) from error
@@ -92,7 +98,7 @@ def _dots(points, x, y, color, fill):
 def _legend(names, metrics):
     """The names of the lines in rows of four, and what the dots mean where both kinds are there."""
     labels = list(names)
-    if any(key.startswith(SUBSET) for key in metrics):
+    if any(key.startswith((SUBSET, FINAL)) for key in metrics):
         labels.append("\u25cb of a subset  \u25cf of all")
     colors = [COLORS[number % len(COLORS)] for number in range(len(names))] + ["#808080"]
     return [_text(LEFT + 8 + 150 * (number % 4), TOP - 12 + 13 * (number // 4), label, "start", color)
@@ -100,7 +106,7 @@ def _legend(names, metrics):
 
 
 def draw(losses, metrics, title):
-    names = sorted({key.removeprefix(SUBSET).removeprefix(ALL) for key in metrics})
+    names = sorted({_name(key) for key in metrics})
     values = {True: [value for _, value in losses], False: []}
     for key, points in metrics.items():
         values[key.endswith("loss")] += [value for _, value in points]
@@ -128,7 +134,7 @@ def draw(losses, metrics, title):
             out += _line(subset, x, y, color) + _dots(subset, x, y, color, "none")
         elif whole:
             out += _line(whole, x, y, color)
-        out += _dots(whole, x, y, color, color)
+        out += _dots(whole, x, y, color, color) + _dots(metrics.get(FINAL + name, []), x, y, color, "none")
     out += _legend(["loss"] + ["held-out " + name for name in names], metrics)
     return "\n".join(out + ["</svg>", ""])
 

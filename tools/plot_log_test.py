@@ -18,10 +18,12 @@ class PlotLogTest(unittest.TestCase):
     def test_reads_steps_and_evaluations(self):
         losses, metrics = plot_log.read(write(
             ['{"step":0,"val_loss":3,"val_accuracy":0.1}', '{"step":1,"loss":2.5}', '{"step":2,"loss":null}',
-             '{"step":3,"loss":1.5}', '{"step":3,"val_subset_loss":2}', '{"step":3,"val_loss":1,"val_accuracy":0.9}']))
+             '{"step":3,"loss":1.5}', '{"step":3,"val_subset_loss":2,"val_subset_samples":128}',
+             '{"step":3,"val_final_loss":1.5,"val_final_samples":256}',
+             '{"step":3,"val_loss":1,"val_accuracy":0.9,"val_samples":2494}']))
         self.assertEqual(losses, [(1, 2.5), (3, 1.5)])
         self.assertEqual(metrics, {"val_loss": [(0, 3), (3, 1)], "val_accuracy": [(0, 0.1), (3, 0.9)],
-                                   "val_subset_loss": [(3, 2)]})
+                                   "val_subset_loss": [(3, 2)], "val_final_loss": [(3, 1.5)]})
 
     def test_what_is_no_log_is_named(self):
         for lines, expected in ((["text"], ":1: expected a line of a run's log, got 'text"), (['{"loss":1}'], ":1: expected"),

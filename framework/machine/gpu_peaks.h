@@ -17,11 +17,14 @@ struct GpuPeaks {
   double f32_flops = 0, bf16_flops = 0, memory_bytes = 0;
 };
 
-// By our name, "h100", "h200" or "a100", all as SXM modules of 80 GB, of H200 141.
+// By our name, "h100", "h200" or "a100", all as SXM modules of 80 GB, of H200 141; others say their
+// form, "h100_pcie".
 std::optional<GpuPeaks> GpuPeaksOf(absl::string_view name);
-// By the name that a driver gives, "NVIDIA H100 80GB HBM3". None: of a card with other figures,
-// like the PCIe forms, or one that nobody has looked up.
+// By the whole name that a driver gives, "NVIDIA H100 80GB HBM3". None of a card that nobody has
+// looked up, and of a part of one.
 std::optional<GpuPeaks> GpuPeaksOfCard(absl::string_view card);
+// Whether it is a card whose peaks are not known here, and no emulation of one.
+bool IsUnknownCard(absl::string_view card);
 // Whether the compute figures are those of Machine::Cpu(), so that nobody has given any.
 bool HasDefaultFigures(const Machine& machine);
 // With the peaks as its compute figures; what else it has stays, links say.

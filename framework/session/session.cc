@@ -77,7 +77,13 @@ Machine MachineFor(const Mesh& mesh, const SessionOptions& options) {
   }
   const auto names = cuda->names();
   if (!names.ok() || names->empty()) return machine;
-  if (const auto peaks = GpuPeaksOfCard(names->front())) SetFigures(*peaks, &machine);
+  std::optional<GpuPeaks> peaks = GpuPeaksOfCard(names->front());
+  if (IsUnknownCard(names->front())) {
+    SLUICE_LOG(INFO) << names->front() << ": its peaks are not known here, so plans are made with "
+                     << "those of an A100; --machine gives its own";
+    peaks = GpuPeaksOf("a100");
+  }
+  if (peaks) SetFigures(*peaks, &machine);
   return machine;
 }
 

@@ -102,9 +102,16 @@ TEST(SessionRefusalsTest, CardsHaveTheirPublishedFigures) {
   EXPECT_NE(found, explained());
   options.machine = Machine::Cpu();
   cards.names = []() -> absl::StatusOr<std::vector<std::string>> {
-    return std::vector<std::string>{"a card of tomorrow"};
+    return std::vector<std::string>{"NVIDIA card of tomorrow"};
   };
-  EXPECT_NE(found, explained());
+  const std::string unknown = explained();
+  SetFigures(*GpuPeaksOf("a100"), &options.machine);
+  EXPECT_EQ(unknown, explained()) << "not a CPU's figures";
+  options.machine = Machine::Cpu();
+  cards.names = []() -> absl::StatusOr<std::vector<std::string>> {
+    return std::vector<std::string>{"Emulated CUDA device"};
+  };
+  EXPECT_NE(unknown, explained());
 }
 
 TEST(SessionRefusalsTest, CardsThatAreNotThereAreAnErrorOfOneLine) {

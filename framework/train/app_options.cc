@@ -80,9 +80,11 @@ ABSL_FLAG(int64_t, eval_every, 200,
 ABSL_FLAG(int64_t, eval_batches, 8,
           "batches of held-out data in each of these evaluations, spread evenly over it; the log "
           "has them as val_subset_<metric>");
-ABSL_FLAG(std::string, final_eval, "all",
-          "held-out data that is evaluated after the last step, once the last checkpoint is "
-          "written: all, which the log has as val_<metric>, a number of batches, or 0 for none");
+ABSL_FLAG(
+    std::string, final_eval, "all",
+    "held-out data that is evaluated after the last step, once the last checkpoint is "
+    "written: all, which the log has as val_<metric>, a number of batches, as val_final_<metric>, "
+    "or 0 for none");
 ABSL_FLAG(int64_t, save_every, 500, "steps between checkpoints; 0: only at the end");
 ABSL_FLAG(int64_t, keep, 3,
           "newest checkpoints that stay; while one is written the disk holds one more");

@@ -16,8 +16,8 @@ std::string EvaluationText(absl::Span<const Metric> metrics, const Evaluation& e
                       evaluation.all_samples, " samples");
 }
 
-std::string LogPrefix(const Evaluation& evaluation) {
-  return evaluation.is_whole() ? "val_" : "val_subset_";
+std::string LogPrefix(const Evaluation& evaluation, bool at_end) {
+  return evaluation.is_whole() ? "val_" : at_end ? "val_final_" : "val_subset_";
 }
 
 }  // namespace sluice

@@ -41,8 +41,9 @@ struct Evaluation {
 
 // "loss 1.9823, accuracy 0.7031 on 128 of 2494 samples"; "... on all 2494 samples".
 std::string EvaluationText(absl::Span<const Metric> metrics, const Evaluation& evaluation);
-// What its figures are called in the log: "val_" before the name, or of a subset "val_subset_".
-std::string LogPrefix(const Evaluation& evaluation);
+// What its figures are called in the log: "val_" before the name where they are of all held-out
+// data, and else "val_subset_", or after the last step, where the samples are others, "val_final_".
+std::string LogPrefix(const Evaluation& evaluation, bool at_end);
 
 }  // namespace sluice
 

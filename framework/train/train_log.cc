@@ -111,10 +111,10 @@ absl::Status TrainLog::Step(int64_t step, double loss, double gradient_norm, dou
 }
 
 absl::Status TrainLog::Evaluation(int64_t step, absl::Span<const Metric> metrics,
-                                  const sluice::Evaluation& evaluation,
+                                  const sluice::Evaluation& evaluation, bool at_end,
                                   const std::vector<std::pair<std::string, std::string>>& facts) {
   std::string line = absl::StrCat(kStep, step);
-  const std::string prefix = LogPrefix(evaluation);
+  const std::string prefix = LogPrefix(evaluation, at_end);
   for (size_t i = 0; i < metrics.size(); ++i) {
     absl::StrAppend(&line, ",\"", prefix, metrics[i].name, "\":", Json(evaluation.values[i]));
   }

@@ -4,10 +4,10 @@
 //   {"step":1000,"val_loss":1.91,"val_samples":2494}
 // Speed has the unit that the run names. An evaluation says how many steps were done before it and
 // has a member for each metric: "val_" where it counts all of the held-out data, "val_subset_"
-// where it does not, and how many samples it counts. The first one also has what the data gives.
-// Step n is the n-th, from 1. Floats have nine digits, which give an f32 back bit by bit; what is
-// not finite is null. A line that cannot be written, as on a full disk, is an error and is missing;
-// the log goes on with the next. One thread.
+// where it does not, or "val_final_" after the last step, and how many samples it counts. The first
+// one also has what the data gives. Step n is the n-th, from 1. Floats have nine digits, which give
+// an f32 back bit by bit; what is not finite is null. A line that cannot be written, as on a full
+// disk, is an error and is missing; the log goes on with the next. One thread.
 #ifndef SLUICE_FRAMEWORK_TRAIN_TRAIN_LOG_H_
 #define SLUICE_FRAMEWORK_TRAIN_TRAIN_LOG_H_
 
@@ -34,9 +34,9 @@ class TrainLog {
   // `unit` names what `per_second` counts: "tokens".
   absl::Status Step(int64_t step, double loss, double gradient_norm, double learning_rate,
                     absl::string_view unit, double per_second);
-  // `facts` are further members of the object: names with texts.
+  // `at_end`: after the last step. `facts` are further members of the object: names with texts.
   absl::Status Evaluation(int64_t step, absl::Span<const Metric> metrics,
-                          const sluice::Evaluation& evaluation,
+                          const sluice::Evaluation& evaluation, bool at_end,
                           const std::vector<std::pair<std::string, std::string>>& facts);
 
  private:

@@ -22,11 +22,12 @@ TEST(TrainLogTest, WritesOneObjectALineWithNineDigits) {
   {
     absl::StatusOr<TrainLog> log = TrainLog::Open(path, 0);
     ASSERT_TRUE(log.ok()) << log.status();
-    EXPECT_TRUE(log->Evaluation(0, kLoss, {{5.5}, 300, 300}, {{"corpus", "0123\"x"}}).ok());
+    EXPECT_TRUE(log->Evaluation(0, kLoss, {{5.5}, 300, 300}, false, {{"corpus", "0123\"x"}}).ok());
     EXPECT_TRUE(log->Step(1, static_cast<double>(1.0f / 3), 0.5, 1e-3, "tokens", 12345.6789).ok());
     EXPECT_TRUE(log->Step(2, std::nan(""), INFINITY, 1e-3, "samples", 1).ok());
     EXPECT_TRUE(
-        log->Evaluation(2, {{"loss", ""}, {"accuracy", ""}}, {{2.5, 0.75}, 128, 300}, {}).ok());
+        log->Evaluation(2, {{"loss", ""}, {"accuracy", ""}}, {{2.5, 0.75}, 128, 300}, false, {})
+            .ok());
   }
   EXPECT_EQ(Read(path),
             "{\"step\":0,\"val_loss\":5.5,\"val_samples\":300,\"corpus\":\"0123\\\"x\"}\n"
@@ -44,8 +45,8 @@ TEST(TrainLogTest, ResumedRunsDropWhatCameAfterTheirCheckpoint) {
   {
     TrainLog log = *TrainLog::Open(path, 0);
     for (int step = 1; step <= 3; ++step) EXPECT_TRUE(log.Step(step, step, 1, 1, "tokens", 1).ok());
-    EXPECT_TRUE(log.Evaluation(2, kLoss, {{2.5}, 1, 2}, {}).ok());
-    EXPECT_TRUE(log.Evaluation(1, kLoss, {{1.5}, 1, 2}, {}).ok());
+    EXPECT_TRUE(log.Evaluation(2, kLoss, {{2.5}, 1, 2}, false, {}).ok());
+    EXPECT_TRUE(log.Evaluation(1, kLoss, {{1.5}, 1, 2}, true, {}).ok());
   }
   FILE* file = fopen(path.c_str(), "a");
   fputs("{\"step\":2,\"lo", file);  // a crash
@@ -54,7 +55,7 @@ TEST(TrainLogTest, ResumedRunsDropWhatCameAfterTheirCheckpoint) {
   EXPECT_EQ(Read(path),
             "{\"step\":1,\"loss\":1,\"grad_norm\":1,\"lr\":1,\"tokens_per_second\":1}\n"
             "{\"step\":2,\"loss\":2,\"grad_norm\":1,\"lr\":1,\"tokens_per_second\":1}\n"
-            "{\"step\":1,\"val_subset_loss\":1.5,\"val_subset_samples\":1}\n"
+            "{\"step\":1,\"val_final_loss\":1.5,\"val_final_samples\":1}\n"
             "{\"step\":3,\"loss\":30,\"grad_norm\":1,\"lr\":1,\"tokens_per_second\":1}\n");
 }
 

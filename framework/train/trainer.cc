@@ -253,7 +253,7 @@ absl::Status Trainer::Evaluate(EvaluationKind kind) {
   record_.newest_evaluation = evaluation;
   evaluated_ = step;
   if (!is_first()) return absl::OkStatus();
-  CheckLog(log_->Evaluation(step, task_.metrics, evaluation,
+  CheckLog(log_->Evaluation(step, task_.metrics, evaluation, at_end,
                             logged_facts_ ? decltype(task_.facts)() : task_.facts));
   logged_facts_ = true;
   if (!at_end) {
