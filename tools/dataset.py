@@ -26,6 +26,7 @@ import gzip
 import hashlib
 import os
 import pickle
+import pwd
 import shutil
 import subprocess
 import sys
@@ -102,7 +103,9 @@ class Error(Exception):
 
 
 def root():
-    return os.environ.get("SLUICE_DATASETS") or os.path.join(os.path.expanduser("~"), ".cache", "sluice", "datasets")
+    """Where trainers look, too: a variable that is empty says as little as one that is not there."""
+    home = os.environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir
+    return os.environ.get("SLUICE_DATASETS") or os.path.join(home, ".cache", "sluice", "datasets")
 
 
 def find(name):

@@ -3,6 +3,7 @@ import dataclasses
 import gzip
 import io
 import os
+import pwd
 import subprocess
 import sys
 import tarfile
@@ -36,6 +37,14 @@ class DatasetTest(unittest.TestCase):
         patch.start()
         self.addCleanup(patch.stop)
         self.commands = []
+
+    def test_a_variable_that_is_empty_is_as_none(self):
+        home = pwd.getpwuid(os.getuid()).pw_dir
+        for variables, expected in (({"SLUICE_DATASETS": "/data"}, "/data"), ({"HOME": "/home/a"}, "/home/a/.cache/sluice/datasets"),
+                                    ({"SLUICE_DATASETS": "", "HOME": ""}, home + "/.cache/sluice/datasets"),
+                                    ({}, home + "/.cache/sluice/datasets")):
+            with mock.patch.dict(os.environ, variables, clear=True):
+                self.assertEqual(dataset.root(), expected)
 
     def fetch(self, name, pack, files):
         """What main prints and returns where apt and pip are played by `pack`."""

@@ -30,7 +30,7 @@ std::string Bundled(const std::string& name) {
 // Where //tools:dataset puts what it fetches.
 std::string DatasetsFolder() {
   const char* own = getenv("SLUICE_DATASETS");
-  if (own != nullptr) return own;
+  if (own != nullptr && *own != '\0') return own;
   const std::string home = HomeFolder();
   return home.empty() ? "" : absl::StrCat(home, "/.cache/sluice/datasets");
 }
