@@ -519,7 +519,7 @@ TEST_F(ProcessesTest, SayWhatOneOfThemCannot) {
   EXPECT_EQ(WaitFor(1).code, 1);
   Write("other.txt", std::string(5000, 'x'));
   StartAll(2, Small({"--out=run"}), {{}, {"--data=other.txt"}});
-  EXPECT_THAT(WaitFor(0).error, HasSubstr("--data, held-out: expected 20000 bytes of digest "));
+  EXPECT_THAT(WaitFor(0).error, HasSubstr(" with 20000 bytes of digest "));
   EXPECT_EQ(WaitFor(1).code, 1);
   EXPECT_FALSE(fs::exists(folder() + "/run"));
   Write("run", "");

@@ -126,6 +126,27 @@ TEST_F(TrainTest, VerifiesByASetOfTheField) {
   }
 }
 
+// Two ranks that verify on different pairs would give a figure of neither set.
+TEST_F(TrainTest, RanksVerifyOnTheSamePairs) {
+  WriteBytes("agedb_30.bin", Pairs(24, 16));
+  WriteBytes("copy.bin", Pairs(24, 16));
+  WriteBytes("lfw.bin", Pairs(26, 16));
+  const EndedProcess ended = RunSmall({"--preset=synthetic", "--network=mobilefacenet",
+                                       "--classes=1000", "--verification=agedb_30.bin"});
+  ASSERT_EQ(ended.code, 0) << ended.error;
+  for (const std::string other : {"copy", "lfw"}) {
+    const std::vector<pid_t> ranks =
+        StartRanks(2, {"--resume=run", "--verify", "--mesh=data=2"},
+                   {{"--verification=agedb_30.bin"}, {"--verification=" + other + ".bin"}});
+    for (const char* rank : {"0", "1"}) {
+      const EndedProcess verified = Wait(ranks[*rank - '0'], rank);
+      EXPECT_EQ(verified.code, other == "copy" ? 0 : 1) << verified.error;
+      const char* const told = other == "copy" ? "" : "--data, held-out: expected ";
+      EXPECT_THAT(verified.error, HasSubstr(told));
+    }
+  }
+}
+
 TEST_F(TrainTest, TrainsOnASampleOfTheClassesAndGoesOnElsewhere) {
   const EndedProcess first =
       RunSmall({"--preset=synthetic", "--network=mobilefacenet", "--classes=1000",

@@ -194,8 +194,9 @@ TEST_F(TrainTest, RanksCompareTheirPicturesAndNotWhereTheyAre) {
     EXPECT_EQ(ended.code, 1);
     EXPECT_THAT(
         ended.error,
-        ContainsRegex("training[^:]*: expected [0-9]+ bytes of digest [0-9a-f]+, as on rank "
-                      "0, got [0-9]+ bytes of digest [0-9a-f]+ on rank 1"));
+        ContainsRegex("training: expected .*/pictures with [0-9]+ bytes of digest [0-9a-f]+, as "
+                      "on rank 0, got .*/copy with [0-9]+ bytes of digest [0-9a-f]+ on rank 1; all "
+                      "ranks need the same data, wherever it is stored"));
   }
   EXPECT_FALSE(fs::exists(folder() + "/other/checkpoints"));
 }
