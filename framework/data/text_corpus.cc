@@ -24,6 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kHeldOutEvery = 10;
+// An error looks at no more of a folder's files than so many, because a folder may have millions.
+constexpr size_t kMostExamined = 1000;
 
 absl::Status ListFiles(const fs::path& folder, const SkipFolder& skip,
                        std::vector<std::string>* paths) {
@@ -74,11 +76,39 @@ absl::Status CheckMemory(const std::vector<std::string>& paths, const std::strin
       static_cast<double>(limits.most) / kMiB, limits.source));
 }
 
+absl::StatusOr<std::string> BeginOf(const std::string& path) {
+  ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(path));
+  return ReadBegin(file, kRecognizedBytes);
+}
+
 // InvalidArgument where a file is no text. One that is packed passes, as it is not unpacked here.
 absl::Status CheckBegin(const std::string& path) {
-  ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(path));
-  ASSIGN_OR_RETURN(const std::string begin, ReadBegin(file, kRecognizedBytes));
+  ASSIGN_OR_RETURN(const std::string begin, BeginOf(path));
   return IsPacked(KindOfMagic(begin)) ? absl::OkStatus() : CheckText(path, begin);
+}
+
+// Returns whether CheckBegin finds that a file is no text. Does not name what it is instead, which
+// takes milliseconds a file.
+bool IsNoText(const std::string& path) {
+  const absl::StatusOr<std::string> begin = BeginOf(path);
+  if (!begin.ok()) return false;
+  const FileKind kind = KindOfMagic(*begin);
+  if (kind == FileKind::kEmpty || IsPacked(kind)) return false;
+  return kind != FileKind::kUnknown || !IsText(*begin);
+}
+
+// Says how many of the files after the first of `paths` are no text either. Looks at kMostExamined
+// of them.
+std::string OthersThatAreNoText(absl::Span<const std::string> paths) {
+  const absl::Span<const std::string> examined = paths.subspan(1, kMostExamined);
+  const int64_t others = std::count_if(examined.begin(), examined.end(), IsNoText);
+  if (others == 0) return "";
+  if (examined.size() + 1 < paths.size()) {
+    return absl::StrCat("; of the next ", kMostExamined, " files of the folder, ", others,
+                        others == 1 ? " is" : " are", " no text either");
+  }
+  if (others == 1) return "; another file of the folder is no text either";
+  return absl::StrCat("; ", others, " other files of the folder are no text either");
 }
 
 // Ends the error that the first of `paths` is no text: with how many of the others are none, and
@@ -86,15 +116,9 @@ absl::Status CheckBegin(const std::string& path) {
 absl::Status EndError(const absl::Status& status, absl::Span<const std::string> paths,
                       const TextCorpusOptions& options) {
   if (!absl::IsInvalidArgument(status)) return status;
-  const int64_t others = std::count_if(paths.begin() + 1, paths.end(), [](const std::string& path) {
-    return absl::IsInvalidArgument(CheckBegin(path));
-  });
-  std::string more;
-  if (others == 1) more = "; another file of the folder is no text either";
-  if (others > 1)
-    more = absl::StrCat("; ", others, " other files of the folder are no text either");
-  return absl::InvalidArgumentError(
-      absl::StrCat(status.message(), more, options.advice.empty() ? "" : "; ", options.advice));
+  return absl::InvalidArgumentError(absl::StrCat(status.message(), OthersThatAreNoText(paths),
+                                                 options.advice.empty() ? "" : "; ",
+                                                 options.advice));
 }
 
 absl::StatusOr<TextCorpus> ReadFiles(const std::vector<std::string>& names, const std::string& root,
@@ -104,7 +128,8 @@ absl::StatusOr<TextCorpus> ReadFiles(const std::vector<std::string>& names, cons
   const auto from = [&](size_t i) { return absl::MakeConstSpan(paths).subspan(i); };
   if (const absl::Status memory = CheckMemory(paths, whole); !memory.ok()) {
     // No memory helps a file that is no text.
-    for (size_t i = 0; i < paths.size() && !options.any_bytes; ++i) {
+    const size_t examined = options.any_bytes ? 0 : std::min(paths.size(), kMostExamined);
+    for (size_t i = 0; i < examined; ++i) {
       RETURN_IF_ERROR(EndError(CheckBegin(paths[i]), from(i), options));
     }
     return memory;

@@ -167,6 +167,17 @@ TEST_F(TextCorpusTest, AFileThatIsNoTextIsRefused) {
   std::filesystem::remove(root_ + "/large");
 }
 
+// A folder may have millions of files, and each takes a read to look at.
+TEST_F(TextCorpusTest, AnErrorLooksAtAThousandFilesOfAFolder) {
+  for (int i = 0; i < 1001; ++i) Write(absl::StrCat(i, ".npy"), "\x93NUMPY");
+  EXPECT_THAT(std::string(ReadTextCorpus(root_).status().message()),
+              ::testing::EndsWith("; 1000 other files of the folder are no text either"));
+  for (int i = 1001; i < 1200; ++i) Write(absl::StrCat(i, ".npy"), "\x93NUMPY");
+  EXPECT_THAT(
+      std::string(ReadTextCorpus(root_).status().message()),
+      ::testing::EndsWith("; of the next 1000 files of the folder, 1000 are no text either"));
+}
+
 TEST_F(TextCorpusTest, PackedFilesEqualTheFolder) {
   Write("a.txt", "some text\n");
   Write("b/c d.txt", "more text");
