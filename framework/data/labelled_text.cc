@@ -62,6 +62,7 @@ absl::StatusOr<Lines> ReadLines(const std::string& path) {
       return absl::InvalidArgumentError(absl::StrCat(
           "data: ", path, ", line ", number, ": expected label TAB text, got ", Shown(line)));
     }
+    RETURN_IF_ERROR(CheckUtf8(absl::StrCat("data: ", path, ", line ", number), "a label", label));
     result.labels.emplace_back(label);
     result.texts.emplace_back(line.substr(tab + 1));
     result.numbers.push_back(number);

@@ -28,8 +28,8 @@ struct TextClasses {
 // puts above a table (.tab); empty lines are left out. A file NAME-train.EXTENSION is what is
 // trained on, and NAME-test.EXTENSION beside it what is held out, as R8, R52 and 20 Newsgroups
 // have it; of another file every tenth text by hash of its bytes is held out. Errors name path and
-// line: no TAB, no label, fewer than two classes, a class that is only held out, nothing to hold
-// out.
+// line: no TAB, no label, a label that is not in UTF-8, fewer than two classes, a class that is
+// only held out, nothing to hold out.
 absl::StatusOr<TextClasses> ReadTextClasses(const std::string& path);
 
 // A sample is one text, in i32:

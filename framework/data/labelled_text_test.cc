@@ -75,6 +75,9 @@ TEST(LabelledTextTest, NamesWhatIsWrongWithAFile) {
   EXPECT_THAT(error("b.txt", "a\tb\n \tc\n"), HasSubstr("b.txt, line 2: expected label TAB text"));
   EXPECT_THAT(error("c.txt", "a\tb\na\tc\n"),
               HasSubstr("at least two classes, and some to hold out"));
+  EXPECT_THAT(error("g.txt", "sport\tb\n\xe9t\xe9\t\xe9t\xe9\n"),
+              HasSubstr("g.txt, line 2: expected a label in UTF-8, got \"\\xe9t\\xe9\"; iconv -f "
+                        "ISO-8859-1 -t UTF-8 converts the file if it is in Latin-1"));
   std::string of_one;
   for (int i = 0; i < 99; ++i) absl::StrAppend(&of_one, "a\ttext ", i, "\n");
   EXPECT_THAT(error("f.txt", of_one), HasSubstr("of 1 and "));

@@ -2,7 +2,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "framework/base/printable.h"
 #include "framework/base/status.h"
+#include "framework/base/text.h"
 #include "framework/data/file.h"
 #include "framework/data/file_kind.h"
 #include "framework/data/packed.h"
@@ -20,6 +22,15 @@ absl::StatusOr<std::string> ReadAnyBytes(const std::string& path) {
   ASSIGN_OR_RETURN(std::string bytes, ReadFile(path));
   if (!IsPacked(KindOfMagic(bytes))) return bytes;
   return Unpack(absl::StrCat("data: ", path), bytes);
+}
+
+absl::Status CheckUtf8(absl::string_view where, absl::string_view what, absl::string_view text) {
+  if (IsUtf8(text)) return absl::OkStatus();
+  constexpr size_t kMost = 40;
+  return absl::InvalidArgumentError(
+      absl::StrCat(where, ": expected ", what, " in UTF-8, got \"",
+                   PrintableLine(text.substr(0, kMost)), text.size() > kMost ? ".." : "",
+                   "\"; iconv -f ISO-8859-1 -t UTF-8 converts the file if it is in Latin-1"));
 }
 
 absl::StatusOr<std::string> ReadTextFile(const std::string& path) {

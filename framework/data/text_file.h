@@ -15,6 +15,10 @@ namespace sluice {
 // where it is no text.
 absl::Status BeginText(absl::string_view path, std::string* text);
 
+// InvalidArgument where a part of a text is not in UTF-8, such as a name that is written to files
+// of JSON. `where` begins the error, and `what` says what is expected there: "a label".
+absl::Status CheckUtf8(absl::string_view where, absl::string_view what, absl::string_view text);
+
 // Returns the text of a file without its byte order mark. A file that gzip or zstd has packed is
 // unpacked, whatever its name says. InvalidArgument: what the file is instead of text, or that its
 // name says that it is packed and it is not. ResourceExhausted as Unpack of packed.h.

@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "framework/base/status.h"
 #include "framework/checkpoint/file.h"
+#include "framework/data/text_file.h"
 #include "framework/train/run_files.h"
 
 namespace sluice {
@@ -24,7 +25,12 @@ absl::StatusOr<std::vector<std::string>> ClassNamesOf(const std::string& checkpo
   std::error_code ignored;  // what cannot be looked at is opened, which says why not
   if (!std::filesystem::exists(path, ignored)) return std::vector<std::string>();
   ASSIGN_OR_RETURN(const std::string text, ReadText(path, kLimit));
-  return absl::StrSplit(absl::StripSuffix(text, "\n"), '\n');
+  std::vector<std::string> names = absl::StrSplit(absl::StripSuffix(text, "\n"), '\n');
+  for (size_t i = 0; i < names.size(); ++i) {
+    RETURN_IF_ERROR(
+        CheckUtf8(absl::StrCat(path, ", line ", i + 1), "the name of a class", names[i]));
+  }
+  return names;
 }
 
 }  // namespace sluice

@@ -15,7 +15,8 @@ constexpr char kClassNamesFile[] = "classes.txt";
 
 // A name a line. REQUIRES: no name has an end of line.
 std::string ClassNamesText(absl::Span<const std::string> names);
-// Those of the run of a checkpoint; none where nobody has named them.
+// Those of the run of a checkpoint; none where nobody has named them. InvalidArgument: which line
+// is not in UTF-8.
 absl::StatusOr<std::vector<std::string>> ClassNamesOf(const std::string& checkpoint);
 
 }  // namespace sluice

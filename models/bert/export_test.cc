@@ -28,6 +28,7 @@ namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 // The model that the options of a checkpoint tell of, as the trainer takes them up.
@@ -310,6 +311,14 @@ TEST_F(ExportTest, NamesOfClassesGoBothWays) {
   const auto config = ReadText(folder_ + "/hf/config.json", 1 << 20);
   EXPECT_THAT(*config, HasSubstr("\"0\": \"sea\",\n    \"1\": \"air\",\n    \"2\": \"land\""));
   EXPECT_THAT(*config, HasSubstr("\"air\": 1"));
+  // Names in Latin-1, which no JSON holds.
+  auto names = FileWriter::Create(folder_ + "/run/classes.txt");
+  ASSERT_TRUE(names.ok() && names->Append("sea\n\xe9t\xe9\nland\n").ok() && names->Close().ok());
+  EXPECT_THAT(
+      std::string(ExportBert(imported, folder_ + "/hf").status().message()),
+      EndsWith("/run/classes.txt, line 2: expected the name of a class in UTF-8, got "
+               "\"\\xe9t\\xe9\"; iconv -f ISO-8859-1 -t UTF-8 converts the file if it is in "
+               "Latin-1"));
   edit("land", "air");
   EXPECT_THAT(ImportError(theirs),
               HasSubstr("config.json: id2label: expected a name for each class "
