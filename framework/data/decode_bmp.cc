@@ -54,8 +54,7 @@ absl::Status ReadWindows(absl::string_view bytes, Header* header) {
   header->bits = Take<uint16_t>(bytes, 28);
   const auto compression = Take<uint32_t>(bytes, 30);
   if (compression != kNotCompressed && compression != kMasks) {
-    return absl::DataLossError(absl::StrCat(
-        "expected a BMP file without compression, got one with ", "compression ", compression));
+    return UnreadImage(kFormat, absl::StrCat("its pixels are compressed, by method ", compression));
   }
   header->palette_at = kFileHeader + size;
   const size_t most = header->bits <= 8 ? size_t{1} << header->bits : 0;
@@ -91,7 +90,7 @@ absl::StatusOr<Header> ReadHeader(absl::string_view bytes) {
   RETURN_IF_ERROR(CheckImageSize(header.size.height, header.size.width));
   constexpr int kBits[] = {1, 4, 8, 16, 24, 32};
   if (std::ranges::find(kBits, header.bits) == std::end(kBits)) {
-    return DamagedImage(kFormat, absl::StrCat("a pixel of ", header.bits, " bits"));
+    return UnreadImage(kFormat, absl::StrCat("a pixel has ", header.bits, " bits"));
   }
   header.row_bytes = (header.size.width * header.bits + 31) / 32 * 4;
   return header;

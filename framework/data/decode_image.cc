@@ -71,6 +71,8 @@ class JpegReader {
 
   ImageSize size() const { return {info_.image_height, info_.image_width}; }
   const char* why() const { return why_; }
+  // Whether why() is that the file is of a kind that is not read, rather than damaged.
+  bool is_unread() const { return unread_; }
 
  private:
   // Adobe's files have their inks the other way round.
@@ -85,8 +87,14 @@ class JpegReader {
   }
 
   static void Fail(j_common_ptr info) {
+    // libjpeg's errors about files that other decoders may read.
+    constexpr int kUnread[] = {
+        JERR_ARITH_NOTIMPL,      JERR_BAD_PRECISION,        JERR_CCIR601_NOTIMPL,
+        JERR_CONVERSION_NOTIMPL, JERR_FRACT_SAMPLE_NOTIMPL, JERR_NOTIMPL,
+        JERR_NOT_COMPILED,       JERR_NO_BACKING_STORE,     JERR_SOF_UNSUPPORTED};
     auto* reader = static_cast<JpegReader*>(info->client_data);
     info->err->format_message(info, reader->why_);
+    reader->unread_ = std::ranges::find(kUnread, info->err->msg_code) != std::end(kUnread);
     longjmp(reader->jump_, 1);
   }
   // Warnings are of what can be shown all the same. A file that ends too soon is not: the rest of
@@ -99,6 +107,7 @@ class JpegReader {
     if (decompress->input_scan_number <= kMostScans) return;
     auto* reader = static_cast<JpegReader*>(info->client_data);
     snprintf(reader->why_, sizeof(reader->why_), "expected at most %d scans", kMostScans);
+    reader->unread_ = true;
     longjmp(reader->jump_, 1);
   }
 
@@ -108,6 +117,7 @@ class JpegReader {
   jpeg_progress_mgr progress_ = {};
   jmp_buf jump_;
   char why_[JMSG_LENGTH_MAX] = "";
+  bool unread_ = false;
 };
 
 class PngReader {
@@ -158,6 +168,7 @@ class PngReader {
     return {png_get_image_height(png_, info_), png_get_image_width(png_, info_)};
   }
   const char* why() const { return why_; }
+  bool is_unread() const { return false; }  // libpng reads every kind
 
  private:
   bool Say(const char* what) {
@@ -184,8 +195,14 @@ class PngReader {
 };
 
 template <typename Reader>
+absl::Status Refused(const Reader& reader, absl::string_view format) {
+  return reader.is_unread() ? UnreadImage(format, reader.why())
+                            : DamagedImage(format, reader.why());
+}
+
+template <typename Reader>
 absl::StatusOr<ImageSize> HeaderOf(Reader& reader, absl::string_view format) {
-  if (!reader.ReadHeader()) return DamagedImage(format, reader.why());
+  if (!reader.ReadHeader()) return Refused(reader, format);
   const ImageSize size = reader.size();
   RETURN_IF_ERROR(CheckImageSize(size.height, size.width));
   return size;
@@ -200,7 +217,7 @@ absl::Status Decode(absl::string_view bytes, absl::string_view format,
   uint8_t* const pixels = PixelsOf(size, image);
   std::vector<Element> row = extra(size);
   if (reader.ReadPixels(pixels, row.data())) return absl::OkStatus();
-  return DamagedImage(format, reader.why());
+  return Refused(reader, format);
 }
 
 // The most frequent ones first.
@@ -242,13 +259,18 @@ absl::Status OfNone(absl::string_view bytes) {
     absl::StrAppend(&formats, formats.empty() ? "" : ", ", decoder->format);
   }
   return absl::DataLossError(
-      absl::StrCat("expected a picture (", formats, "), got ", DescribeBegin("it", bytes)));
+      absl::StrCat("expected a picture (", formats, "), got ", DescribeBegin("", bytes)));
 }
 
 }  // namespace
 
 absl::Status DamagedImage(absl::string_view format, absl::string_view why) {
   return absl::DataLossError(absl::StrCat("the ", format, " file is damaged: ", why));
+}
+
+absl::Status UnreadImage(absl::string_view format, absl::string_view why) {
+  return absl::DataLossError(absl::StrCat(
+      "the ", format, " file is of a kind that is not read: ", why, "; convert it to PNG"));
 }
 
 absl::Status CheckImageSize(int64_t height, int64_t width) {

@@ -15,7 +15,10 @@
 namespace sluice {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 using Bytes = std::vector<uint8_t>;
 
 constexpr int kHeight = 37, kWidth = 53;
@@ -155,13 +158,35 @@ TEST(DecodeImageTest, WhatCannotBeShownIsSaid) {
   RgbImage image;
   EXPECT_EQ(
       DecodeImage(*ReadFile(kGolden + "floats.tif"), &image),
-      absl::DataLossError("the TIFF file is damaged: Sorry, can not handle images with 32-bit "
-                          "samples"));
+      absl::DataLossError("the TIFF file is of a kind that is not read: can not handle images with "
+                          "32-bit samples; convert it to PNG"));
   std::string packed = *ReadFile(kGolden + "rgb.bmp");
   packed[30] = 1;
   EXPECT_EQ(DecodeImage(packed, &image),
-            absl::DataLossError("expected a BMP file without compression, got one with compression "
-                                "1"));
+            absl::DataLossError("the BMP file is of a kind that is not read: its pixels are "
+                                "compressed, by method 1; convert it to PNG"));
+  packed[30] = 0;
+  packed[28] = 64;
+  EXPECT_EQ(ReadImageSize(packed).status(),
+            absl::DataLossError("the BMP file is of a kind that is not read: a pixel has 64 bits; "
+                                "convert it to PNG"));
+  // Compression 9, T.85 of facsimiles, which libtiff has no decoder for.
+  std::string tiff = *ReadFile(kGolden + "raw.tif");
+  const size_t entry = tiff.find(std::string("\3\1", 2), Take<uint32_t>(tiff, 4));
+  ASSERT_NE(entry, std::string::npos);
+  tiff[entry + 8] = 9;
+  EXPECT_THAT(std::string(DecodeImage(tiff, &image).message()),
+              AllOf(StartsWith("the TIFF file is of a kind that is not read: "), HasSubstr("9 "),
+                    EndsWith("; convert it to PNG")));
+  // Samples of 12 bits, as the frame's header says.
+  std::string jpeg = EncodeJpeg(Slopes(3), kHeight, kWidth);
+  const size_t frame = jpeg.find("\xff\xc0");
+  ASSERT_NE(frame, std::string::npos);
+  jpeg[frame + 4] = 12;
+  EXPECT_EQ(
+      DecodeImage(jpeg, &image),
+      absl::DataLossError("the JPEG file is of a kind that is not read: Unsupported JPEG data "
+                          "precision 12; convert it to PNG"));
 }
 
 TEST(DecodeImageTest, AnImageTakesALargerOneAndThenASmallerOne) {
@@ -228,6 +253,10 @@ TEST(DecodeImageTest, OtherFilesAreRefused) {
   EXPECT_THAT(
       std::string(DecodeImage("version https://git-lfs.github.com/spec/v1\n", &image).message()),
       HasSubstr("got a Git LFS pointer instead of the file itself; git lfs pull fetches it"));
+  // Advice would have to name the file, which only the caller knows.
+  EXPECT_EQ(DecodeImage("\x1f\x8b\x08", &image),
+            absl::DataLossError("expected a picture (JPEG, PNG, WebP, GIF, TIFF, BMP), got gzip "
+                                "compressed data"));
 }
 
 // Nothing near what these announce is allocated: the test would not get it.
@@ -267,7 +296,8 @@ TEST(DecodeImageTest, AJpegOfManyScansIsRefused) {
   many += "\xff\xd9";
   RgbImage image;
   EXPECT_EQ(DecodeImage(many, &image),
-            absl::DataLossError("the JPEG file is damaged: expected at most 64 scans"));
+            absl::DataLossError("the JPEG file is of a kind that is not read: expected at most 64 "
+                                "scans; convert it to PNG"));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/strip.h"
 #include "framework/base/status.h"
 #include "framework/data/image_decoders.h"
 
@@ -49,7 +50,7 @@ class TiffReader {
     uint32_t height = 0, width = 0;
     if (file_ == nullptr || TIFFGetField(file_, TIFFTAG_IMAGELENGTH, &height) == 0 ||
         TIFFGetField(file_, TIFFTAG_IMAGEWIDTH, &width) == 0) {
-      return Damaged();
+      return Refused(why_[0] == '\0' ? "it has no size" : why_);
     }
     size_ = {height, width};
     return CheckImageSize(size_.height, size_.width);
@@ -58,13 +59,13 @@ class TiffReader {
   absl::Status ReadPixels(uint8_t* to) {
     KeepColors();
     char why[1024] = "";
-    if (TIFFRGBAImageOK(file_, why) == 0) return DamagedImage(kFormat, why);
+    if (TIFFRGBAImageOK(file_, why) == 0) return Refused(why);
     std::vector<uint32_t> raster(size_.height * size_.width);
     const int stop_on_error = 1;
     if (TIFFReadRGBAImageOriented(file_, static_cast<uint32_t>(size_.width),
                                   static_cast<uint32_t>(size_.height), raster.data(),
                                   ORIENTATION_TOPLEFT, stop_on_error) == 0) {
-      return Damaged();
+      return Refused(why_[0] == '\0' ? "it cannot be decoded" : why_);
     }
     for (const uint32_t pixel : raster) {
       *to++ = static_cast<uint8_t>(TIFFGetR(pixel));
@@ -88,8 +89,13 @@ class TiffReader {
     TIFFSetField(file_, TIFFTAG_EXTRASAMPLES, count, kept.data());
   }
 
-  absl::Status Damaged() const {
-    return DamagedImage(kFormat, why_[0] == '\0' ? "it has no size" : why_);
+  // libtiff says only by its words whether a file is damaged or of a kind that it does not read.
+  static absl::Status Refused(absl::string_view why) {
+    bool unread = absl::ConsumePrefix(&why, "Sorry, ");
+    for (const absl::string_view words : {"not implemented", "not configured", "not supported"}) {
+      unread |= absl::StrContains(why, words);
+    }
+    return unread ? UnreadImage(kFormat, why) : DamagedImage(kFormat, why);
   }
 
   static int Hear(TIFF*, void* reader, const char*, const char* format, va_list arguments) {

@@ -24,24 +24,24 @@ const uint8_t* Data(absl::string_view bytes) {
   return reinterpret_cast<const uint8_t*>(bytes.data());
 }
 
-const char* Reason(VP8StatusCode code) {
+absl::Status Refused(VP8StatusCode code) {
   switch (code) {
     case VP8_STATUS_NOT_ENOUGH_DATA:
     case VP8_STATUS_SUSPENDED:
-      return "it ends too soon";
+      return DamagedImage(kFormat, "it ends too soon");
     case VP8_STATUS_OUT_OF_MEMORY:
-      return "libwebp has no memory for it";
+      return DamagedImage(kFormat, "libwebp has no memory for it");
     case VP8_STATUS_UNSUPPORTED_FEATURE:
-      return "it has a feature that libwebp does not know";
+      return UnreadImage(kFormat, "it has a feature that libwebp does not know");
     default:
-      return "its data is not WebP's";
+      return DamagedImage(kFormat, "its data is not WebP's");
   }
 }
 
 absl::StatusOr<WebPBitstreamFeatures> Features(absl::string_view bytes) {
   WebPBitstreamFeatures features;
   const VP8StatusCode code = WebPGetFeatures(Data(bytes), bytes.size(), &features);
-  if (code != VP8_STATUS_OK) return DamagedImage(kFormat, Reason(code));
+  if (code != VP8_STATUS_OK) return Refused(code);
   RETURN_IF_ERROR(CheckImageSize(features.height, features.width));
   return features;
 }
@@ -58,7 +58,7 @@ absl::Status DecodeStill(absl::string_view bytes, int64_t stride, int height, ui
   config.output.u.RGBA.stride = static_cast<int>(stride);
   config.output.u.RGBA.size = stride * height;
   const VP8StatusCode code = WebPDecode(Data(bytes), bytes.size(), &config);
-  return code == VP8_STATUS_OK ? absl::OkStatus() : DamagedImage(kFormat, Reason(code));
+  return code == VP8_STATUS_OK ? absl::OkStatus() : Refused(code);
 }
 
 // The first frame, which may be a part of the canvas; what is around it is black.

@@ -280,7 +280,8 @@ RecognizedFile RecognizeBytes(absl::string_view begin) {
 }
 
 std::string DescribeFile(const RecognizedFile& file, absl::string_view path) {
-  if (file.advice.empty()) return file.name;
+  const bool names_file = absl::StrContains(file.advice, "FILE");
+  if (file.advice.empty() || (names_file && path.empty())) return file.name;
   return absl::StrCat(file.name, "; ", absl::StrReplaceAll(file.advice, {{"FILE", path}}));
 }
 

@@ -55,14 +55,16 @@ bool IsText(absl::string_view begin);
 // microseconds for text, and milliseconds for what libmagic has to name.
 RecognizedFile RecognizeBytes(absl::string_view begin);
 
-// Returns what follows "got" in an error about a file: its name and the advice for this path.
+// Returns what follows "got" in an error about a file: its name and the advice for this path. An
+// empty path stands for bytes that are in no file of their own, or in one that the caller names:
+// advice that would name the file is left out then.
 std::string DescribeFile(const RecognizedFile& file, absl::string_view path);
 
 // InvalidArgument, naming `path`, where a file that begins so is no text; `begin` as above.
 absl::Status CheckText(absl::string_view path, absl::string_view begin);
 
 // Returns what follows "got" in an error about a file, found at `path`, that does not begin as
-// expected: what it is or, if nobody knows, its first bytes.
+// expected: what it is or, if nobody knows, its first bytes. `path` may be empty, as above.
 std::string DescribeBegin(absl::string_view path, absl::string_view begin);
 
 // Returns whether gzip or zstd has packed a file of this kind, which readers unpack.

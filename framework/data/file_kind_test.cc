@@ -220,6 +220,8 @@ TEST(FileKindTest, DescribesABeginThatNobodyKnows) {
   EXPECT_EQ(DescribeBegin("a", Hex("00c1f301")), "the bytes 00 c1 f3 01");
   EXPECT_EQ(DescribeBegin("a", ""), "nothing: it is empty");
   EXPECT_EQ(DescribeBegin("a", "text"), "text");
+  EXPECT_EQ(DescribeBegin("a", Gzipped("text")), "gzip compressed data; unpack it with gunzip a");
+  EXPECT_EQ(DescribeBegin("", Gzipped("text")), "gzip compressed data");
 }
 
 }  // namespace

@@ -21,6 +21,9 @@ extern const ImageDecoder kWebpDecoder, kGifDecoder, kTiffDecoder, kBmpDecoder;
 
 // DataLoss: the file of this format is damaged, and how.
 absl::Status DamagedImage(absl::string_view format, absl::string_view why);
+// DataLoss: the file of this format may be whole, but is of a kind that the decoder does not read,
+// and why. Advises to convert it.
+absl::Status UnreadImage(absl::string_view format, absl::string_view why);
 // DataLoss where a picture has no pixels, or more than kMostPixels.
 absl::Status CheckImageSize(int64_t height, int64_t width);
 // Sets the size of an image and returns where its pixels belong; there is room for them.
