@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "framework/base/status.h"
 #include "framework/data/file_kind.h"
+#include "framework/data/megatron_index.h"
 #include "framework/data/packed.h"
 #include "framework/data/record_parts.h"
 
@@ -109,7 +110,7 @@ absl::StatusOr<FileFormat> FormatOfFile(const std::string& path, absl::string_vi
   }
   if (!ending) return NoFormat(path, "--format", DescribeFile(file, path));
   // Tokens, or by --format HugeCTR's samples, which have nothing to know them by.
-  const bool has_index = fs::exists(fs::path(path).replace_extension(".idx"), error);
+  const bool has_index = fs::exists(MegatronIndexPath(path), error);
   if (ending == FileFormat::kNanoGpt && has_index) return FileFormat::kMegatron;
   return *ending;
 }
