@@ -42,6 +42,7 @@ constexpr Magic kMagics[] = {
      "a Git LFS pointer instead of the file itself", "git lfs pull fetches it"},
     {"ARROW1", FileKind::kForeign, "an Arrow file", "Python's pyarrow.ipc reads it"},
     {"FEA1", FileKind::kForeign, "a Feather file", "Python's pyarrow.feather reads it"},
+    {"\x89HDF\r\n\x1a\n", FileKind::kHdf5, "an HDF5 file", "Python's h5py reads it"},
 };
 
 // What converts the formats that people have, by how libmagic describes them.
@@ -60,7 +61,6 @@ constexpr Advice kAdvice[] = {
     {"Zip archive", "unpack it with unzip FILE"},
     {"tar archive", "unpack it with tar -xf FILE"},
     {"Apache Parquet", "write it as text with bazel run //tools:dataset -- convert FILE NAME.csv"},
-    {"Hierarchical Data Format (version 5)", "Python's h5py reads it"},
     {"PDF document", "write its text with pdftotext FILE"},
     {"SQLite 3.x database", "write a table with sqlite3 -csv FILE 'select * from TABLE'"},
     {"Microsoft Word 2007+", "write its text with pandoc -t plain -o NAME.txt FILE"},
@@ -125,6 +125,32 @@ bool IsSafetensors(absl::string_view begin) {
          absl::StartsWith(begin.substr(8), "{\"");
 }
 
+// A Zip archive whose first member is the pickle of the tensors' shapes. Before version 1.6,
+// torch.save wrote pickles that begin with a magic number.
+bool IsTorch(absl::string_view begin) {
+  constexpr size_t kSearched = 256;
+  const absl::string_view searched = begin.substr(0, kSearched);
+  if (absl::StartsWith(begin, "PK\x03\x04")) return absl::StrContains(searched, "/data.pkl");
+  constexpr absl::string_view kMagic = "\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.";
+  return absl::StartsWith(begin, "\x80") && absl::StrContains(searched, kMagic);
+}
+
+// Pickles of Python 3.8 and later: the protocol, and the length of a first frame.
+bool IsPickle(absl::string_view begin) {
+  constexpr size_t kLength = 3;
+  constexpr uint64_t kMostFrame = uint64_t{1} << 32;
+  return begin.size() >= kLength + 8 &&
+         (absl::StartsWith(begin, "\x80\x04\x95") || absl::StartsWith(begin, "\x80\x05\x95")) &&
+         Take<uint64_t>(begin, kLength) < kMostFrame;
+}
+
+// The version after the magic tells the format from a text that begins with its name.
+bool IsGguf(absl::string_view begin) {
+  constexpr uint32_t kMostVersion = 100;
+  return begin.size() >= 8 && absl::StartsWith(begin, "GGUF") &&
+         Take<uint32_t>(begin, 4) < kMostVersion;
+}
+
 // Messages one after the other, without the magic number of a file, as data sets of Hugging Face
 // are kept.
 bool IsArrowStream(absl::string_view begin) {
@@ -144,6 +170,9 @@ RecognizedFile ByMagic(absl::string_view begin) {
   if (begin.empty()) return Named(FileKind::kEmpty, "nothing: it is empty", "", /*certain=*/false);
   if (IsGzip(begin))
     return Named(FileKind::kGzip, "gzip compressed data", "unpack it with gunzip FILE");
+  if (IsTorch(begin)) {
+    return Named(FileKind::kTorch, "what torch.save wrote", "Python's torch.load reads it");
+  }
   for (const Magic& magic : kMagics) {
     if (absl::StartsWith(begin, magic.bytes)) return Named(magic.kind, magic.name, magic.advice);
   }
@@ -160,7 +189,11 @@ RecognizedFile ByMagic(absl::string_view begin) {
                  "");
   }
   if (IsSafetensors(begin)) {
-    return Named(FileKind::kForeign, "weights in safetensors", "the model's import reads them");
+    return Named(FileKind::kSafetensors, "weights in safetensors", "the model's import reads them");
+  }
+  if (IsGguf(begin)) return Named(FileKind::kGguf, "a GGUF file of llama.cpp", "");
+  if (IsPickle(begin)) {
+    return Named(FileKind::kForeign, "a pickle of Python", "Python's pickle.load reads it");
   }
   if (IsArrowStream(begin)) {
     return Named(FileKind::kForeign, "an Arrow stream", "Python's pyarrow.ipc reads it");

@@ -23,6 +23,11 @@ enum class FileKind : uint8_t {
   kTfRecord,
   kRecordIo,
   kLlmCTokens,
+  // Weights, which models import or which other programs convert.
+  kSafetensors,
+  kTorch,
+  kHdf5,
+  kGguf,
   // A format that has a name and no reader here, such as Parquet, or text in UTF-16.
   kForeign,
   kUnknown,

@@ -101,7 +101,7 @@ TEST(FileKindTest, ForeignFormatsAreNamedWithTheirCure) {
        "NAME.csv"},
       {"ARROW1" + zeros, "got an Arrow file; Python's pyarrow.ipc"},
       {Hex("ffffffff10010000") + zeros, "got an Arrow stream; Python's pyarrow.ipc"},
-      {"\x89HDF\r\n\x1a\n" + zeros, "got Hierarchical Data Format (version 5) data; Python's h5py"},
+      {"\x89HDF\r\n\x1a\n" + zeros, "got an HDF5 file; Python's h5py"},
       {Hex(kSqlite), "got SQLite 3.x database"},
       {Hex(kPng), "got PNG image data"},
       {"%PDF-1.4\n%\xc7\xec\x8f\xa2\n" + zeros,
@@ -116,8 +116,8 @@ TEST(FileKindTest, ForeignFormatsAreNamedWithTheirCure) {
   for (const auto& [bytes, expected] : files) {
     EXPECT_THAT(Error(bytes), HasSubstr(expected));
     EXPECT_THAT(Error(bytes), HasSubstr("data: a/b: expected text, got "));
-    EXPECT_EQ(RecognizeBytes(bytes).kind,
-              bytes[0] == 'P' && bytes[1] == 'K' ? FileKind::kZip : FileKind::kForeign);
+    EXPECT_EQ(KindOfMagic(bytes) == FileKind::kUnknown ? FileKind::kForeign : KindOfMagic(bytes),
+              RecognizeBytes(bytes).kind);
     EXPECT_TRUE(RecognizeBytes(bytes).certain) << expected;
   }
   // POSIX's header: a name, its checksum and the magic.
@@ -129,6 +129,30 @@ TEST(FileKindTest, ForeignFormatsAreNamedWithTheirCure) {
                           "00",
                           8));
   EXPECT_THAT(Error(tar), HasSubstr("tar archive"));
+}
+
+TEST(FileKindTest, WeightsAreKnownByTheirBytes) {
+  const std::string zeros(100, '\0'), zip = Hex("504b0304000008080000000000000000") + zeros;
+  // torch.save({}) of 2.x, of 1.5, and with protocol 4; pickle.dumps([1]) with protocol 4.
+  const std::string old = Hex("8a0a6cfc9c46f9206aa850192e");
+  const std::vector<std::pair<std::string, FileKind>> files = {
+      {zip.substr(0, 30) + "archive/data.pkl" + zeros, FileKind::kTorch},
+      {Hex("8002") + old + Hex("80024de9032e"), FileKind::kTorch},
+      {Hex("8004950d00000000000000") + old, FileKind::kTorch},
+      {zip, FileKind::kZip},
+      {Hex("80049506000000000000005d944b01612e"), FileKind::kForeign},
+      {Hex("8002cc0a"), FileKind::kUnknown},  // numbers of 16 bits
+      {"\x89HDF\r\n\x1a\n" + zeros, FileKind::kHdf5},
+      {Hex("4747554603000000") + zeros, FileKind::kGguf},
+      {"GGUF is a format", FileKind::kText},
+      {Hex("3800000000000000") + "{\"a\":{\"dtype\":\"F32\"}}", FileKind::kSafetensors}};
+  for (const auto& [bytes, kind] : files) {
+    EXPECT_EQ(RecognizeBytes(bytes).kind, kind) << RecognizeBytes(bytes).name;
+  }
+  EXPECT_EQ(Error(files[0].first),
+            "data: a/b: expected text, got what torch.save wrote; Python's torch.load reads it");
+  EXPECT_EQ(Error(files[4].first),
+            "data: a/b: expected text, got a pickle of Python; Python's pickle.load reads it");
 }
 
 TEST(FileKindTest, FormatsThatAreReadHereAreKnownByTheirBytes) {

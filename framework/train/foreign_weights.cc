@@ -1,7 +1,6 @@
 #include "framework/train/foreign_weights.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <vector>
 
@@ -13,6 +12,8 @@
 #include "framework/base/status.h"
 #include "framework/checkpoint/file.h"
 #include "framework/checkpoint/safetensors_shards.h"
+#include "framework/data/file.h"
+#include "framework/data/file_kind.h"
 
 namespace sluice {
 namespace {
@@ -44,37 +45,33 @@ std::string TorchConversion(const std::vector<std::string>& from, const std::str
                       "' ", absl::StrJoin(words, " "));
 }
 
-absl::Status WrittenByTorch(const std::string& path) {
+absl::Status WrittenByTorch(const std::string& path, const std::string& name) {
   const std::string to = fs::path(path).replace_extension(".safetensors").string();
-  return absl::InvalidArgumentError(absl::StrCat(
-      path, ": expected safetensors, got what torch.save wrote; ", TorchConversion({path}, to)));
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": expected safetensors, got ", name, "; ", TorchConversion({path}, to)));
 }
 
-// Other frameworks' files by how they begin.
-struct Kind {
-  absl::string_view magic;
-  const char* what;
-  const char* cure;
-};
 constexpr char kSaveAgain[] =
     "save it as safetensors there, as save_pretrained of transformers 4.35 and later does";
-constexpr Kind kKinds[] = {
-    {"\x89HDF\r\n", "an HDF5 file, as TensorFlow and Keras write them", kSaveAgain},
-    {"GGUF", "a GGUF file of llama.cpp", "take the model that it was made of"},
-    {"\x93NUMPY", "an array of NumPy", kSaveAgain},
-    {"version https://git-lfs", "a Git LFS pointer in place of the file",
-     "git lfs pull, in its folder, brings it"},
-    {"\x1f\x8b", "a gzipped file", "gunzip unpacks it"},
-    {"(\xb5/\xfd", "a zstd file", "unzstd unpacks it"},
-    {"PK\x03\x04", "a zip archive", kSaveAgain},
-    {"<!DOCTYPE", "a page of HTML, as servers send in place of a file", "download it again"},
-    {"<html", "a page of HTML, as servers send in place of a file", "download it again"}};
 
-// torch.save writes a zip archive that begins with the file data.pkl; before version 1.6 it wrote
-// pickles, which begin with the opcode PROTO and a version.
-bool IsTorch(absl::string_view begin) {
-  const bool pickle = begin.size() >= 2 && begin[0] == '\x80' && begin[1] >= 2 && begin[1] <= 5;
-  return pickle || (absl::StartsWith(begin, "PK\x03\x04") && absl::StrContains(begin, "/data.pkl"));
+// Says what makes weights of a file that cannot be read as such, after what the file is.
+std::string DescribeWeights(const RecognizedFile& file, const std::string& path) {
+  switch (file.kind) {
+    case FileKind::kHdf5:
+      return absl::StrCat(file.name, ", as TensorFlow and Keras write them; ", kSaveAgain);
+    case FileKind::kGguf:
+      return absl::StrCat(file.name, "; take the model that it was made of");
+    case FileKind::kNpy:
+      return absl::StrCat(file.name, "; ", kSaveAgain);
+    default:
+      return DescribeFile(file, path);
+  }
+}
+
+// Servers send such a page in place of a file.
+bool IsHtml(absl::string_view begin) {
+  return absl::StartsWithIgnoreCase(begin, "<!doctype html") ||
+         absl::StartsWithIgnoreCase(begin, "<html");
 }
 
 // Files that have weights of another framework, by how their names end.
@@ -112,19 +109,17 @@ void KeepTheHubs(std::vector<std::string>* torch) {
 }  // namespace
 
 absl::Status ExplainForeign(const std::string& path, const absl::Status& error) {
-  const absl::StatusOr<FileReader> file = FileReader::Open(path);
-  if (!file.ok()) return error;
-  std::array<char, 256> bytes;
-  const int64_t size = std::min<int64_t>(file->size(), bytes.size());
-  if (!file->ReadAt(0, bytes.data(), size).ok()) return error;
-  const absl::string_view begin(bytes.data(), size);
-  if (IsTorch(begin)) return WrittenByTorch(path);
-  for (const Kind& kind : kKinds) {
-    if (!absl::StartsWith(begin, kind.magic)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": expected safetensors, got ", kind.what, "; ", kind.cure));
-  }
-  return error;
+  const absl::StatusOr<RandomAccessFile> opened = RandomAccessFile::Open(path);
+  if (!opened.ok()) return error;
+  const absl::StatusOr<std::string> begin = ReadBegin(*opened, kRecognizedBytes);
+  if (!begin.ok()) return error;
+  const RecognizedFile file = RecognizeBytes(*begin);
+  if (file.kind == FileKind::kTorch) return WrittenByTorch(path, file.name);
+  std::string got;
+  if (IsHtml(*begin)) got = "a page of HTML, as servers send in place of a file; download it again";
+  if (file.certain && file.kind != FileKind::kSafetensors) got = DescribeWeights(file, path);
+  if (got.empty()) return error;
+  return absl::InvalidArgumentError(absl::StrCat(path, ": expected safetensors, got ", got));
 }
 
 std::string FolderContents(const std::vector<std::string>& names) {

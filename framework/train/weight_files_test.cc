@@ -19,6 +19,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 // Tensors of one element by name.
@@ -108,8 +109,7 @@ TEST_F(WeightFilesTest, AShardThatIsMissingOrAnotherIsNamed) {
                                 folder_ + "/x-1.safetensors: a");
   Write("x-2.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 3\n");
   EXPECT_EQ(Error(folder_), folder_ + "/x-2.safetensors: expected safetensors, got a Git LFS " +
-                                "pointer in place of the file; git lfs pull, in its folder, "
-                                "brings it");
+                                "pointer instead of the file itself; git lfs pull fetches it");
 }
 
 // DistributedDataParallel, torch.compile, FSDP and trainers put these before and between names.
@@ -170,17 +170,32 @@ TEST_F(WeightFilesTest, OtherFilesAreNamedWithWhatConvertsThem) {
                                     "/it'\\''s.pth'"))));
   }
   for (const auto& [bytes, what] : std::map<std::string, std::string>{
-           {zip + "z/mimetype", "a zip archive"},
+           {zip + "z/mimetype", "a Zip archive; unpack it with unzip "},
            {std::string("\x89HDF\r\n\x1a\n\0", 9), "an HDF5 file, as TensorFlow and Keras"},
            {std::string("GGUF\x03\0\0\0", 8), "a GGUF file of llama.cpp"},
-           {"\x93NUMPY\x01", "an array of NumPy"},
+           {"\x93NUMPY\x01", "a NumPy array; save it as safetensors there"},
            {"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"},
-           {std::string("\x1f\x8b\x08\0", 4), "a gzipped file"},
-           {"<!DOCTYPE html>", "a page of HTML"}}) {
+           {std::string("\x1f\x8b\x08\0", 4), "gzip compressed data; unpack it with gunzip "},
+           {std::string("BZh91AY&SY\x10\x69\x62\xf5\0\0\x03", 17), "bzip2 compressed data"},
+           {std::string("\xfd"
+                        "7zXZ\0\0\x04",
+                        8),
+            "XZ compressed data"},
+           {"PAR1" + std::string(20, '\0') + "PAR1", "Apache Parquet"},
+           {std::string("t\0w\0o\0 \0w\0o\0r\0d\0s\0", 18), "text in UTF-16LE"},
+           {std::string("\x80\x04\x95\x06\0\0\0\0\0\0\0]\x94K\x01"
+                        "a.",
+                        17),
+            "a pickle of Python"},
+           {"<!doctype html>", "a page of HTML"},
+           {"<html lang=en>", "a page of HTML"}}) {
     EXPECT_THAT(Error(Write("other", bytes)),
                 HasSubstr(absl::StrCat("/other: expected safetensors, got ", what)));
   }
   EXPECT_THAT(Error(Write("other", "")), HasSubstr("/other: expected at least 8 bytes, got 0"));
+  // What a damaged file of safetensors is, its reader says.
+  EXPECT_THAT(Error(Write("other", std::string("\x09\0\0\0\0\0\0\0{\"a\": 1 ", 17))),
+              Not(HasSubstr("expected safetensors, got")));
   EXPECT_THAT(Error(folder_ + "/none"), HasSubstr("/none: cannot open"));
 }
 
