@@ -44,9 +44,10 @@ struct FaceData {
 // is fetched. DataLoss: which file is damaged, and where.
 absl::StatusOr<FaceData> OpenFaceData(const std::string& data, const FaceDataOptions& options);
 
-// Embeds the pictures of the first options.most_samples pairs, each once, by the session's program
-// "embed", and compares. No step may be under way. Of several ranks the first has the result.
-// OutOfRange where an embedding is not finite; Cancelled where options.stop has ended it.
+// Embeds the pictures of about options.most_samples pairs, which SpreadPairs takes from all of the
+// set, half of each kind; each picture once, by the session's program "embed". Then compares. No
+// step may be under way. Of several ranks the first has the result. OutOfRange where an embedding
+// is not finite; Cancelled where options.stop has ended it.
 absl::StatusOr<Verification> VerifyBy(Session* session, const VerificationSet& set,
                                       const EvaluationOptions& options);
 // What comparing pixel by pixel comes to: anything that learned should be better.
