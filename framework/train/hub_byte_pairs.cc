@@ -8,6 +8,7 @@
 #include "framework/base/status.h"
 #include "framework/checkpoint/file.h"
 #include "framework/train/hub_tokenizer.h"
+#include "framework/train/paths.h"
 #include "nlohmann/json.hpp"
 
 namespace sluice {
@@ -18,20 +19,12 @@ using Json = nlohmann::json;
 
 constexpr char kHubEncoderFile[] = "vocab.json", kHubMergesFile[] = "merges.txt";
 
-bool Exists(const std::string& path) {
-  std::error_code ignored;  // what cannot be looked at is opened, which says why not
-  return fs::exists(path, ignored);
-}
-
-std::string In(const std::string& folder, const char* name) {
-  return absl::StrCat(folder, "/", name);
-}
-
 // The two files of byte pairs in a folder; empty: it has none.
 std::pair<std::string, std::string> FindPairOfFiles(const std::string& folder) {
   for (const auto& [encoder, merges] :
        {std::pair{kHubEncoderFile, kHubMergesFile}, std::pair{kEncoderFile, kMergesFile}}) {
-    if (Exists(In(folder, encoder))) return {In(folder, encoder), In(folder, merges)};
+    if (PathExists(PathIn(folder, encoder)))
+      return {PathIn(folder, encoder), PathIn(folder, merges)};
   }
   return {};
 }
@@ -73,11 +66,11 @@ absl::StatusOr<HubBytePairs> ReadJson(const std::string& path, const TokenizerCo
 }  // namespace
 
 bool HasBytePairs(const std::string& folder) {
-  return !FindPairOfFiles(folder).first.empty() || Exists(In(folder, kTokenizerFile));
+  return !FindPairOfFiles(folder).first.empty() || PathExists(PathIn(folder, kTokenizerFile));
 }
 
 absl::StatusOr<HubBytePairs> ReadBytePairs(const std::string& path) {
-  if (!Exists(path)) {
+  if (!PathExists(path)) {
     return absl::NotFoundError(
         absl::StrCat(path, ": expected a folder of byte pairs, which does not exist"));
   }
@@ -85,22 +78,22 @@ absl::StatusOr<HubBytePairs> ReadBytePairs(const std::string& path) {
   ASSIGN_OR_RETURN(const TokenizerConfig config, ReadTokenizerConfig(folder));
   if (config.add_prefix_space) {
     return absl::InvalidArgumentError(
-        absl::StrCat(In(folder, kTokenizerConfigFile),
+        absl::StrCat(PathIn(folder, kTokenizerConfigFile),
                      ": add_prefix_space: expected false, as GPT-2 has it, got true"));
   }
   RETURN_IF_ERROR(CheckAddedTokens(folder, config.added, config));
   std::error_code ignored;
   if (fs::is_regular_file(path, ignored)) return ReadJson(path, config);
   const auto [encoder, merges] = FindPairOfFiles(path);
-  const std::string json = In(path, kTokenizerFile);
-  if (encoder.empty() && Exists(json)) return ReadJson(json, config);
+  const std::string json = PathIn(path, kTokenizerFile);
+  if (encoder.empty() && PathExists(json)) return ReadJson(json, config);
   if (encoder.empty()) {
     return absl::NotFoundError(absl::StrCat(
         path, ": expected byte pairs, ", kHubEncoderFile, " and ", kHubMergesFile, ", ",
         kEncoderFile, " and ", kMergesFile, ", or ", kTokenizerFile, ", got none of them"));
   }
   ASSIGN_OR_RETURN(HubBytePairs pairs, ReadPairOfFiles(encoder, merges));
-  if (!Exists(json)) return pairs;
+  if (!PathExists(json)) return pairs;
   ASSIGN_OR_RETURN(const HubBytePairs other, ReadJson(json, config));
   if (other.pairs.digest() == pairs.pairs.digest()) return pairs;
   return absl::InvalidArgumentError(

@@ -10,6 +10,7 @@
 #include "framework/base/status.h"
 #include "framework/base/text.h"
 #include "framework/checkpoint/file.h"
+#include "framework/train/paths.h"
 
 namespace sluice {
 namespace {
@@ -27,8 +28,7 @@ bool IsSpecial(const AddedToken& token, const TokenizerConfig& config) {
 
 // The text of a file of the folder; null where there is none.
 absl::StatusOr<std::optional<std::string>> TextOf(const std::string& path) {
-  std::error_code ignored;  // what cannot be looked at is opened, which says why not
-  if (!fs::exists(path, ignored)) return std::nullopt;
+  if (!PathExists(path)) return std::nullopt;
   return ReadText(path, kTokenizerLimit);
 }
 

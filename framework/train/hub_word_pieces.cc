@@ -17,6 +17,7 @@
 #include "framework/base/status.h"
 #include "framework/checkpoint/file.h"
 #include "framework/train/hub_tokenizer.h"
+#include "framework/train/paths.h"
 #include "nlohmann/json.hpp"
 
 namespace sluice {
@@ -24,15 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-
-bool Exists(const std::string& path) {
-  std::error_code ignored;  // what cannot be looked at is opened, which says why not
-  return fs::exists(path, ignored);
-}
-
-std::string In(const std::string& folder, const char* name) {
-  return absl::StrCat(folder, "/", name);
-}
 
 // Which files of a tokenizer are to be read; empty: there is none of that kind.
 struct Files {
@@ -48,8 +40,8 @@ Files FindWordPieceFiles(const std::string& path) {
     (absl::EndsWith(path, ".json") ? files.json : files.vocabulary) = path;
     return files;
   }
-  if (Exists(In(path, kVocabularyFile))) files.vocabulary = In(path, kVocabularyFile);
-  if (Exists(In(path, kTokenizerFile))) files.json = In(path, kTokenizerFile);
+  if (PathExists(PathIn(path, kVocabularyFile))) files.vocabulary = PathIn(path, kVocabularyFile);
+  if (PathExists(PathIn(path, kTokenizerFile))) files.json = PathIn(path, kTokenizerFile);
   return files;
 }
 
@@ -97,9 +89,10 @@ absl::StatusOr<WordPieceOptions> OptionsOf(const Files& files, const TokenizerCo
         std::tuple{"tokenize_chinese_chars", config.split_chinese, &options.text.split_chinese}}) {
     if (!said || *said == *to) continue;
     if (json) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          In(files.folder, kTokenizerConfigFile), ": ", key, ": expected ", *to ? "true" : "false",
-          ", as the normalizer of ", files.json, " has it, got ", *said ? "true" : "false"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(PathIn(files.folder, kTokenizerConfigFile), ": ", key, ": expected ",
+                       *to ? "true" : "false", ", as the normalizer of ", files.json,
+                       " has it, got ", *said ? "true" : "false"));
     }
     *to = *said;
   }
@@ -117,7 +110,7 @@ absl::Status CheckClass(const Files& files, const TokenizerConfig& config) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(In(files.folder, kTokenizerConfigFile),
+      absl::StrCat(PathIn(files.folder, kTokenizerConfigFile),
                    ": tokenizer_class: expected BertTokenizer, got ", config.tokenizer_class,
                    "; a ", kTokenizerFile, " that says how its text is read is taken as well"));
 }
@@ -184,7 +177,7 @@ absl::StatusOr<WordPiece> OfJson(const Files& files, const std::vector<std::stri
 }  // namespace
 
 bool HasWordPieces(const std::string& folder) {
-  return Exists(In(folder, kVocabularyFile)) || Exists(In(folder, kTokenizerFile));
+  return PathExists(PathIn(folder, kVocabularyFile)) || PathExists(PathIn(folder, kTokenizerFile));
 }
 
 absl::StatusOr<HubWordPieces> ReadWordPieces(const std::string& path) {

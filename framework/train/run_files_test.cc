@@ -15,6 +15,7 @@ TEST(RunFilesTest, TheRunIsFoundHoweverItsCheckpointIsNamed) {
   EXPECT_EQ(RunFolderOf("runs/a/checkpoints/step-000004/"), "runs/a");
   EXPECT_EQ(RunFolderOf("runs/b/../a/checkpoints//./step-000004/."), "runs/a");
   EXPECT_EQ(RunFolderOf("checkpoints/step-000004"), ".");
+  EXPECT_EQ(FolderAroundCheckpoint("checkpoints/step-000004"), "checkpoints");
   EXPECT_EQ(RunFolderOf("/runs/a/checkpoints/step-000004"), "/runs/a");
 }
 
@@ -23,6 +24,8 @@ TEST(RunFilesTest, ACopiedCheckpointHasItsFilesBesideIt) {
   EXPECT_EQ(RunFolderOf("elsewhere/step-000004"), "elsewhere");
   EXPECT_EQ(RunFolderOf("elsewhere/step-000004/"), "elsewhere");
   EXPECT_EQ(RunFolderOf("step-000004"), ".");
+  EXPECT_EQ(FolderAroundCheckpoint("step-000004"), ".");
+  EXPECT_EQ(FolderAroundCheckpoint("elsewhere/step-000004/."), "elsewhere");
 }
 
 TEST(RunFilesTest, LinksAndTheFolderOfTheCallerAreFollowed) {
@@ -33,9 +36,11 @@ TEST(RunFilesTest, LinksAndTheFolderOfTheCallerAreFollowed) {
   fs::create_directory_symlink(root / "run/checkpoints", root / "linked");
   EXPECT_EQ(RunFolderOf(root / "newest"), root / "run");
   EXPECT_EQ(RunFolderOf(root / "linked/step-000004"), root / "run");
+  EXPECT_EQ(FolderAroundCheckpoint(root / "newest"), root / "run/checkpoints");
   const fs::path before = fs::current_path();
   fs::current_path(root / "run/checkpoints");
   EXPECT_EQ(RunFolderOf("step-000004"), root / "run");
+  EXPECT_EQ(FolderAroundCheckpoint("step-000004/"), root / "run/checkpoints");
   fs::current_path(root / "run/checkpoints/step-000004");
   EXPECT_EQ(RunFolderOf("."), root / "run");
   fs::current_path(before);

@@ -13,16 +13,12 @@
 #include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/checkpoint/file.h"
+#include "framework/train/paths.h"
 
 namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool Exists(const std::string& path) {
-  std::error_code error;
-  return fs::exists(path, error);
-}
 
 // One text for one folder, whether it exists or not and however it is written.
 fs::path Canonical(const std::string& path) {
@@ -38,7 +34,7 @@ absl::Status FindLatest(const std::string& path, ResumePoint* point) {
     if (absl::IsNotFound(latest.status())) latest = LatestGoodCheckpoint(folder, &point->damaged);
   }
   if (absl::IsNotFound(latest.status())) {
-    if (Exists(path + "/log.jsonl") || Exists(path + "/options.txt")) {
+    if (PathExists(path + "/log.jsonl") || PathExists(path + "/options.txt")) {
       return absl::NotFoundError(
           absl::StrCat("--resume: expected a checkpoint in ", path,
                        ", whose run has not saved one yet; the "
@@ -76,20 +72,10 @@ bool IsCheckpointFolder(const std::string& path) {
   return (tensors && manifest) || (named && (tensors || manifest));
 }
 
-// The folder around a checkpoint's, whichever way it was named: with a slash at its end, as ".", or
-// by a link.
-fs::path FolderOf(const std::string& checkpoint) {
-  std::error_code error;
-  const fs::path normal = fs::path(checkpoint).lexically_normal();
-  const fs::path named = (normal.has_filename() ? normal : normal.parent_path()).parent_path();
-  if (named.filename() == "checkpoints") return named;
-  return Canonical(checkpoint).parent_path();
-}
-
 // Another process may have gone on with a run before this one had its lock.
 absl::Status CheckUnchanged(const ResumePoint& point) {
   const std::string& expected = point.damaged.empty() ? point.checkpoint : point.damaged[0].path;
-  const absl::StatusOr<std::string> newest = LatestCheckpoint(FolderOf(expected).string());
+  const absl::StatusOr<std::string> newest = LatestCheckpoint(FolderAroundCheckpoint(expected));
   std::error_code error;
   if (newest.ok() && fs::equivalent(*newest, expected, error)) return absl::OkStatus();
   return absl::AlreadyExistsError(absl::StrCat("--resume: another process has worked in ",
@@ -116,9 +102,9 @@ absl::StatusOr<std::string> MakeNewFolder(const std::string& wanted) {
 }  // namespace
 
 bool IsRunFolder(const std::string& path) {
-  if (Exists(absl::StrCat(path, "/", kRunLock))) return true;
-  const bool run = Exists(path + "/log.jsonl") &&
-                   (Exists(path + "/options.txt") || Exists(path + "/checkpoints"));
+  if (PathExists(absl::StrCat(path, "/", kRunLock))) return true;
+  const bool run = PathExists(path + "/log.jsonl") &&
+                   (PathExists(path + "/options.txt") || PathExists(path + "/checkpoints"));
   return run || IsCheckpointFolder(path);
 }
 
@@ -150,21 +136,21 @@ absl::StatusOr<ResumePoint> FindResumePoint(const std::string& path) {
   point.checkpoint = path;
   // Who names a run means that run, and not another that begins where it stood a moment ago: it may
   // be at work, and have written a newer checkpoint by now.
-  const bool named_run = !Exists(path + "/manifest.json");
+  const bool named_run = !PathExists(path + "/manifest.json");
   if (named_run) RETURN_IF_ERROR(FindLatest(path, &point));
   std::error_code error;
-  const fs::path folder = FolderOf(point.checkpoint);
-  const absl::StatusOr<std::string> latest = LatestCheckpoint(folder.string());
+  const std::string folder = FolderAroundCheckpoint(point.checkpoint);
+  const absl::StatusOr<std::string> latest = LatestCheckpoint(folder);
   const bool last = named_run || (latest.ok() && fs::equivalent(*latest, point.checkpoint, error));
-  if (folder.filename() == "checkpoints" && last) {
-    point.run = folder.has_parent_path() ? folder.parent_path().string() : ".";
+  if (fs::path(folder).filename() == "checkpoints" && last) {
+    point.run = RunFolderOf(point.checkpoint);
   }
   return point;
 }
 
 absl::StatusOr<OwnRun> TakeRun(const std::string& out, bool by_time, const ResumePoint& resume) {
   std::string folder = out;
-  const bool made = by_time || !Exists(folder);
+  const bool made = by_time || !PathExists(folder);
   if (by_time) {
     ASSIGN_OR_RETURN(folder, MakeNewFolder(out));
   } else {
@@ -189,24 +175,15 @@ void OwnRun::GiveUp() {
 
 absl::Status SetLogAside(const std::string& out) {
   const std::string log = out + "/log.jsonl";
-  if (!Exists(log)) return absl::OkStatus();
+  if (!PathExists(log)) return absl::OkStatus();
   std::string aside;
-  for (int n = 1; aside.empty() || Exists(aside); ++n) {
+  for (int n = 1; aside.empty() || PathExists(aside); ++n) {
     aside = absl::StrCat(out, "/log.lost-", n, ".jsonl");
   }
   SLUICE_LOG(WARNING) << "the run in " << out
                       << " ended before its first checkpoint and begins anew; "
                       << "its log is kept as " << aside;
   return Rename(log, aside);
-}
-
-absl::Status WriteRunFile(const std::string& path, absl::string_view text) {
-  const std::string beside = path + ".tmp";
-  RETURN_IF_ERROR(RemoveTree(beside));  // in a folder from anywhere it may be a link to any file
-  ASSIGN_OR_RETURN(FileWriter writer, FileWriter::Create(beside));
-  RETURN_IF_ERROR(writer.Append(text));
-  RETURN_IF_ERROR(writer.Close());
-  return Rename(beside, path);
 }
 
 absl::Status WriteOptions(const std::string& out,

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "framework/checkpoint/checkpoint.h"
+#include "framework/train/run_files.h"
 #include "framework/train/run_lock.h"
 
 namespace sluice {
@@ -82,9 +83,6 @@ absl::StatusOr<OwnRun> TakeRun(const std::string& out, bool by_time, const Resum
 // that a run can begin anew in its folder. Does nothing where there is no log. Requires: the folder
 // is taken, as a run at work has a log before it has a checkpoint.
 absl::Status SetLogAside(const std::string& out);
-
-// Writes a small file of a run; an older one is replaced as a whole.
-absl::Status WriteRunFile(const std::string& path, absl::string_view text);
 
 // Writes options.txt in the folder: a line "--name=value" a flag. An older one is replaced as a
 // whole.

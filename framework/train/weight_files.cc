@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "framework/base/status.h"
 #include "framework/train/foreign_weights.h"
+#include "framework/train/paths.h"
 
 namespace sluice {
 namespace {
@@ -50,11 +51,6 @@ absl::StatusOr<SafetensorsReader> OpenSafetensors(const std::string& path) {
   return file;
 }
 
-bool Exists(const std::string& path) {
-  std::error_code ignored;  // what cannot be looked at is opened, which says why not
-  return fs::exists(path, ignored);
-}
-
 }  // namespace
 
 absl::StatusOr<WeightFiles> WeightFiles::Open(const std::string& model) {
@@ -63,9 +59,9 @@ absl::StatusOr<WeightFiles> WeightFiles::Open(const std::string& model) {
     return absl::EndsWith(model, ".json") ? OpenShards(model) : OpenFile(model);
   }
   const std::string file = absl::StrCat(model, "/", kWeightsFile);
-  if (Exists(file)) return OpenFile(file);
+  if (PathExists(file)) return OpenFile(file);
   const std::string index = absl::StrCat(model, "/", kWeightsIndexFile);
-  if (Exists(index)) return OpenShards(index);
+  if (PathExists(index)) return OpenShards(index);
   return NoWeightsIn(model);
 }
 
@@ -89,7 +85,7 @@ absl::StatusOr<WeightFiles> WeightFiles::OpenShards(const std::string& index) {
   files.path_ = index;
   for (const std::string& name : names) {
     const std::string path = (fs::path(index).parent_path() / name).string();
-    if (!Exists(path)) {
+    if (!PathExists(path)) {
       return absl::NotFoundError(absl::StrCat(path, ": expected a shard, as ", kWeightsIndexFile,
                                               " names it beside ", names.size() - 1,
                                               " others, got none"));

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/checkpoint/safetensors_shards.h"
+#include "framework/train/paths.h"
 #include "framework/train/run_lock.h"
 
 namespace sluice {
@@ -91,9 +92,8 @@ absl::Status CheckOlderImport(const std::string& out) {
 absl::StatusOr<RunFiles> ReadRunFiles(const std::string& run, const RunFiles& files) {
   RunFiles found;
   for (const auto& [name, text] : files) {
-    const std::string path = absl::StrCat(run, "/", name);
-    std::error_code error;
-    if (!std::filesystem::exists(path, error)) continue;
+    const std::string path = PathIn(run, name);
+    if (!PathExists(path)) continue;
     ASSIGN_OR_RETURN(found[name], ReadText(path, kRunFileLimit));
   }
   return found;
@@ -101,13 +101,7 @@ absl::StatusOr<RunFiles> ReadRunFiles(const std::string& run, const RunFiles& fi
 
 absl::Status WriteRunFiles(const std::string& run, const RunFiles& files) {
   for (const auto& [name, text] : files) {
-    if (!text) continue;
-    const std::string path = absl::StrCat(run, "/", name), beside = path + ".tmp";
-    RETURN_IF_ERROR(RemoveTree(beside));  // in a folder from anywhere it may be a link to any file
-    ASSIGN_OR_RETURN(FileWriter file, FileWriter::Create(beside));
-    RETURN_IF_ERROR(file.Append(*text));
-    RETURN_IF_ERROR(file.Close());
-    RETURN_IF_ERROR(Rename(beside, path));
+    if (text) RETURN_IF_ERROR(WriteRunFile(PathIn(run, name), *text));
   }
   return SyncDirectory(run);
 }
@@ -119,7 +113,7 @@ absl::StatusOr<std::string> SaveWithFiles(const std::string& out, const Checkpoi
                                           const TensorSource& source, const RunFiles& files) {
   const std::string run = RunFolderOf(absl::StrCat(out, "/", kImported));
   ASSIGN_OR_RETURN(const RunFiles older, ReadRunFiles(run, files));
-  for (const auto& [name, text] : older) RETURN_IF_ERROR(RemoveTree(absl::StrCat(run, "/", name)));
+  for (const auto& [name, text] : older) RETURN_IF_ERROR(RemoveTree(PathIn(run, name)));
   absl::StatusOr<std::string> saved = SaveCheckpoint(out, meta, tensors, source);
   // Where nothing was saved, the older import is as it was.
   const absl::Status written = WriteRunFiles(run, saved.ok() ? files : older);
