@@ -14,7 +14,6 @@
 #include "framework/base/hash.h"
 #include "framework/base/status.h"
 #include "framework/base/stop.h"
-#include "framework/checkpoint/checkpoint.h"
 #include "framework/data/bag_of_words.h"
 #include "framework/data/labelled_text.h"
 #include "framework/data/masked_text.h"
@@ -22,6 +21,7 @@
 #include "framework/data/word_piece.h"
 #include "framework/train/hub_word_pieces.h"
 #include "framework/train/run_files.h"
+#include "framework/train/token_rows.h"
 #include "models/bert/class_names.h"
 
 namespace sluice {
@@ -29,8 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kTable[] = "embedding/table";  // a row for each word piece
-constexpr char kFetched[] = "text-classes";   // a data set of //tools:dataset
+constexpr char kFetched[] = "text-classes";  // a data set of //tools:dataset
 constexpr char kTrainTab[] = "-train.tab", kClassesFile[] = "reuters-r8-train.tab";
 
 bool IsTab(const std::string& path) { return absl::EndsWith(path, kTrainTab); }
@@ -64,19 +63,6 @@ absl::StatusOr<TextDocuments> DocumentsOf(const std::string& path) {
   return HoldOutDocuments(std::move(documents));
 }
 
-// Returns whether the model begins with rows of an embedding that stand for pieces already: those
-// of --resume, or those of --init if they fit.
-absl::StatusOr<bool> TakesRows(const AppOptions& options, const BertConfig& config) {
-  if (!options.resume.checkpoint.empty()) return true;
-  if (options.init.empty()) return false;
-  ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Load(options.init));
-  return std::any_of(checkpoint.tensors().begin(), checkpoint.tensors().end(),
-                     [&config](const TensorEntry& tensor) {
-                       return tensor.name == kTable && tensor.shape.rank() == 2 &&
-                              tensor.shape[0] == config.vocabulary;
-                     });
-}
-
 // The vocabulary that `file` names, which is not to give other pieces to rows that are taken over.
 absl::StatusOr<HubWordPieces> NamedVocabulary(const AppOptions& options, const BertConfig& config,
                                               const std::string& file) {
@@ -85,14 +71,10 @@ absl::StatusOr<HubWordPieces> NamedVocabulary(const AppOptions& options, const B
   const std::string run = RunFolderOf(options.init);
   if (!HasWordPieces(run)) return named;  // nobody knows which they are
   ASSIGN_OR_RETURN(const HubWordPieces own, ReadWordPieces(run));
-  if (own.pieces.digest() == named.pieces.digest()) return named;
-  ASSIGN_OR_RETURN(const bool taken, TakesRows(options, config));
-  if (!taken) return named;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--vocabulary_file: expected the word pieces of --init, which are in ", own.where,
-      ", got others in ", named.where,
-      ": rows of its embedding would stand for other pieces; without --vocabulary_file its own are "
-      "taken, and with another --vocabulary the embedding is learned anew"));
+  RETURN_IF_ERROR(CheckSameTokens("--vocabulary_file", "word pieces",
+                                  {named.pieces.digest(), named.where}, options.init,
+                                  {own.pieces.digest(), own.where}, config.vocabulary));
+  return named;
 }
 
 // The vocabulary that the run has already; null: one is to be learned from the text.
@@ -109,7 +91,10 @@ absl::StatusOr<std::optional<HubWordPieces>> KnownVocabulary(const AppOptions& o
     run = RunFolderOf(options.init);
     if (HasWordPieces(run)) return ReadWordPieces(run);
   }
-  ASSIGN_OR_RETURN(const bool taken, TakesRows(options, config));
+  bool taken = !options.resume.checkpoint.empty();
+  if (!taken && !options.init.empty()) {
+    ASSIGN_OR_RETURN(taken, TakesTokenRows(options.init, config.vocabulary));
+  }
   if (!taken) return std::nullopt;
   return absl::FailedPreconditionError(absl::StrCat(
       "vocabulary: expected ", kVocabularyFile, " in ", run,

@@ -148,7 +148,7 @@ TEST_F(TextTest, TheRunsOwnVocabularyIsTaken) {
   EXPECT_THAT(
       Words(folder_ + "/other.txt"),
       AllOf(HasSubstr("--vocabulary_file: expected the word pieces of --init, which are in "),
-            HasSubstr("other.txt: rows of its embedding would stand for other pieces")));
+            HasSubstr("other.txt: rows of its embedding would stand for other tokens")));
   EXPECT_EQ(Words(folder_ + "/run/vocab.txt"), "words      7 pieces, run/vocab.txt");
   config_.vocabulary = 61;
   EXPECT_EQ(Words(folder_ + "/other.txt"), "words      6 pieces, other.txt");

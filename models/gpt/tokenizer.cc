@@ -8,8 +8,8 @@
 #include "absl/strings/str_split.h"
 #include "framework/base/printable.h"
 #include "framework/base/status.h"
-#include "framework/checkpoint/checkpoint.h"
 #include "framework/train/hub_byte_pairs.h"
+#include "framework/train/token_rows.h"
 
 namespace sluice {
 namespace {
@@ -34,25 +34,14 @@ absl::StatusOr<RunTokenizer> ReadTokenizer(const std::string& folder, int64_t vo
   return found;
 }
 
-// A row of a table of embeddings stands for a token of the byte pairs that it was learned with.
-absl::Status CheckSameTokens(const std::string& init, const std::string& folder,
-                             const RunTokenizer& named, int64_t vocabulary) {
+// Rows of a table that --init brings must not stand for other byte pairs than those of its run.
+absl::Status CheckSamePairs(const std::string& init, const RunTokenizer& named,
+                            int64_t vocabulary) {
   const std::string run = RunFolderOf(init);
   if (!HasBytePairs(run)) return absl::OkStatus();  // nobody knows which they are
   ASSIGN_OR_RETURN(const HubBytePairs own, ReadBytePairs(run));
-  if (own.pairs.digest() == named.digest) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Load(init));
-  for (const TensorEntry& tensor : checkpoint.tensors()) {
-    const bool taken = tensor.name == "embedding/table" && tensor.shape.rank() == 2 &&
-                       tensor.shape[0] == vocabulary;
-    if (!taken) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--tokenizer: expected the byte pairs of --init, which are in ", run, ", got others in ",
-        folder,
-        ": rows of its embedding would stand for other tokens; without --tokenizer its own "
-        "are taken, and with another --vocabulary the embedding is learned anew"));
-  }
-  return absl::OkStatus();
+  return CheckSameTokens("--tokenizer", "byte pairs", {named.digest, named.where}, init,
+                         {own.pairs.digest(), run}, vocabulary);
 }
 
 }  // namespace
@@ -117,7 +106,7 @@ absl::StatusOr<RunTokenizer> FindTokenizer(const AppOptions& options, const std:
   if (!folder.empty()) {
     ASSIGN_OR_RETURN(RunTokenizer named, ReadTokenizer(folder, vocabulary));
     if (!options.init.empty()) {
-      RETURN_IF_ERROR(CheckSameTokens(options.init, folder, named, vocabulary));
+      RETURN_IF_ERROR(CheckSamePairs(options.init, named, vocabulary));
     }
     return named;
   }
