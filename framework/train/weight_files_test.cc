@@ -154,7 +154,7 @@ TEST_F(WeightFilesTest, NamesOfNoModelOrOfTwoAreRefused) {
 
 // The first bytes of files as their writers wrote them.
 TEST_F(WeightFilesTest, OtherFilesAreNamedWithWhatConvertsThem) {
-  const std::string zip("PK\x03\x04\0\0\x08\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\n\0\x18\0", 34);
+  const std::string zip("PK\x03\x04\0\0\x08\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\n\0\x18\0", 30);
   const std::string pickle(
       "\x80\x02\x8a\nl\xfc\x9c"
       "F\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.",
